@@ -11,21 +11,18 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."));
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["counts"] => match counts::table(root) {
-            Ok(table) => {
-                print!("{table}");
-                ExitCode::SUCCESS
-            }
-            Err(error) => {
-                eprintln!("error: {error}");
-                ExitCode::FAILURE
-            }
-        },
-        _ => {
-            eprintln!("error: name a command\n\nhint: `cargo xtask counts` prints how large the project is");
-            ExitCode::from(2)
+    if !std::env::args().skip(1).eq(["counts".to_owned()]) {
+        eprintln!("error: name a command\n\nhint: `cargo xtask counts` prints how large the project is");
+        return ExitCode::from(2);
+    }
+    match counts::table(root) {
+        Ok(table) => {
+            print!("{table}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
         }
     }
 }

@@ -95,9 +95,6 @@ fn border(q: &Tensor<4>) -> usize {
 }
 
 /// Measures every length, forward and backward.
-///
-/// # Errors
-/// A length is 0, or the device fails.
 pub fn run(bench: &Bench, lengths: &[usize], show: &mut dyn FnMut(Record) -> Result<()>) -> Result<()> {
     if lengths.contains(&0) {
         return Err(Error::value("--lengths", 0, "it must be at least 1"));

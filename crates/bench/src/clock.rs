@@ -62,9 +62,6 @@ fn finish(device: &Device) -> Result<()> {
 
 impl Clock {
     /// Times the subjects in turn, after running each once to warm up.
-    ///
-    /// # Errors
-    /// A subject fails.
     pub fn time(&self, subjects: &mut [Subject<'_>]) -> Result<Vec<Timing>> {
         let mut peaks = Vec::with_capacity(subjects.len());
         for subject in subjects.iter_mut() {

@@ -22,9 +22,6 @@ const REFERENCE_LENGTH: usize = 4096;
 const PLAIN: &str = "the same reading with plain tensor operations";
 
 /// Times one pass over texts of each length, of which the last training length of tokens is scored.
-///
-/// # Errors
-/// A length is 0 or does not fit in memory or the encoding, or the device fails.
 pub fn run(
     bench: &Bench,
     config: &RunConfig,
@@ -56,9 +53,6 @@ pub fn run(
 }
 
 /// One pass over a text of `length` tokens and back, of which the last training length of tokens is scored.
-///
-/// # Errors
-/// As [`run`].
 pub(crate) fn differentiate(
     bench: &Bench,
     config: &RunConfig,

@@ -15,10 +15,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Trains the first `steps` steps and writes the folder; progress is the number of steps done.
-///
-/// # Errors
-/// The config does not fit the corpus, is a task's, draws positions, carries a memory or is not in f32, a loss is not
-/// finite, or a file cannot be written.
 pub fn write(
     folder: &Path,
     config: &RunConfig,

@@ -23,7 +23,6 @@ pub const WIDTHS: [usize; 6] = [64, 128, 192, 256, 384, 512];
 /// What grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
-    /// Reading, with the length of the text.
     Length,
     /// A training step, with the width of the model.
     Width,
@@ -176,10 +175,6 @@ impl Curve {
 }
 
 /// Measures both curves with one config. Nothing is trained, and no peer is timed.
-///
-/// # Errors
-/// There are fewer than two different lengths or widths, a width is no multiple of the heads' channels, or a
-/// benchmark fails.
 pub fn run(
     bench: &Bench,
     config: &RunConfig,

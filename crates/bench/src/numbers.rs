@@ -8,7 +8,6 @@ pub(crate) fn tensor<const D: usize>(name: &str, shape: [usize; D], device: &Dev
     Tensor::from_data(TensorData::new(values(name, shape.iter().product()), shape), device)
 }
 
-/// The same as a list.
 pub(crate) fn values(name: &str, count: usize) -> Vec<f32> {
     // A stream's number costs as much as a row of arithmetic: a few thousand of them, repeated, will do.
     const PERIOD: usize = 8191;

@@ -33,7 +33,6 @@ pub struct Record {
     /// Numbers that go in, and as many that come out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub elements: Option<usize>,
-    /// Tokens of one run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<usize>,
     /// The median run, in seconds.
@@ -55,13 +54,11 @@ pub struct Record {
     /// The reference's time over this one's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub speedup: Option<f64>,
-    /// Tokens a second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens_per_second: Option<f64>,
     /// The most memory held beyond what was held before, in bytes; counted on the CPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peak_bytes: Option<u64>,
-    /// The same of the reference.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reference_peak_bytes: Option<u64>,
     /// Kernels that one run launches; counted on a GPU.
@@ -104,7 +101,6 @@ impl Record {
         }
     }
 
-    /// With the numbers that move, and the time of a copy of as many bytes.
     #[must_use]
     pub fn moving(mut self, elements: usize, bytes: u64, copy: Option<&Timing>) -> Self {
         (self.elements, self.bytes) = (Some(elements), Some(bytes));
@@ -112,7 +108,6 @@ impl Record {
         self
     }
 
-    /// With the tokens of one run.
     #[must_use]
     pub fn reading(mut self, tokens: usize) -> Self {
         self.tokens = Some(tokens);
@@ -132,10 +127,6 @@ impl Record {
         self
     }
 
-    /// The record as one line of JSON.
-    ///
-    /// # Errors
-    /// A number that JSON has no form for.
     pub fn json(&self) -> Result<String> {
         serde_json::to_string(self)
             .map_err(|error| Error::failed(format!("a measurement cannot be written as JSON: {error}")))
@@ -198,7 +189,6 @@ pub fn legend(records: &[Record]) -> String {
     text
 }
 
-/// All records as a table.
 pub fn table(records: &[Record]) -> String {
     let rows = records.iter().map(row).collect::<Vec<_>>().join("\n");
     format!("{}\n{rows}\n\n{}\n", heading(), legend(records))

@@ -54,9 +54,6 @@ impl Case {
 }
 
 /// Measures every case at every size, forward and backward.
-///
-/// # Errors
-/// A size is no multiple of 65,536 (a whole number of sequences), or the device fails.
 pub fn run(bench: &Bench, elements: &[usize], show: &mut dyn FnMut(Record) -> Result<()>) -> Result<()> {
     if let Some(wrong) = elements.iter().find(|&&elements| elements == 0 || elements % PACKED != 0) {
         let near = wrong.div_ceil(PACKED).max(1) * PACKED;

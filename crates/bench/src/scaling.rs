@@ -54,9 +54,6 @@ impl Operation {
     }
 
     /// The operation as one line of JSON.
-    ///
-    /// # Errors
-    /// A number that JSON has no form for.
     pub fn json(&self) -> Result<String> {
         serde_json::to_string(self)
             .map_err(|error| Error::failed(format!("an operation cannot be written as JSON: {error}")))
@@ -77,9 +74,6 @@ fn longest_first(weights: &[usize], cores: usize) -> f64 {
 }
 
 /// The operations of a training step, and those of reading the long text and of its gradient: both are run once for it.
-///
-/// # Errors
-/// The config does not fit the corpus, or the text does not fit in memory or the encoding.
 pub fn operations(
     bench: &Bench,
     config: &RunConfig,
@@ -133,15 +127,11 @@ pub fn table(operations: &[Operation]) -> String {
            cores: the best speed-up that the pieces allow, the heaviest first, if moving data and waiting cost nothing"
 }
 
-/// The threads that there are.
 pub fn threads() -> usize {
     rayon::current_num_threads()
 }
 
 /// Times training steps and one pass over a text of `length` tokens on each number of threads up to `most`.
-///
-/// # Errors
-/// The bench is not on the CPU, a pool of threads cannot be made, or a benchmark fails.
 pub fn run(
     bench: &Bench,
     config: &RunConfig,

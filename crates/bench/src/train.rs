@@ -20,9 +20,6 @@ use std::time::Instant;
 const PLAIN: &str = "the same steps with plain tensor operations";
 
 /// Times training steps from fresh weights. Nothing is written, and the weights are forgotten.
-///
-/// # Errors
-/// The config does not fit the corpus, a loss is not finite, or the device fails.
 pub fn run(
     bench: &Bench,
     config: &RunConfig,
@@ -64,7 +61,6 @@ pub(crate) fn step(bench: &Bench, config: &RunConfig, dataset: &Dataset) -> Resu
     Ok(step_record(bench, config, sizes(config, &resolved), &times[0]))
 }
 
-/// Trains one step.
 pub(crate) fn one_step(bench: &Bench, config: &RunConfig, dataset: &Dataset) -> Result<()> {
     let resolved = config.model.resolve(dataset.tokenizer().vocab_size(), config.train.length)?;
     let run = Run { folder: PathBuf::new(), config: config.clone(), hash: String::new() };
@@ -92,7 +88,6 @@ fn sizes(config: &RunConfig, resolved: &Resolved) -> String {
     sizes
 }
 
-/// A step of a training of its own.
 fn steps<'a>(
     bench: &'a Bench,
     run: &'a Run,

@@ -8,17 +8,11 @@ use longwave_data::cache;
 use longwave_experiment::Machine;
 
 /// Refuses to train on a GPU that computes wrong.
-///
-/// # Errors
-/// A check of the device failed, or Ctrl-C stopped them.
 pub(crate) fn before_training(machine: &mut Machine) -> Result<()> {
     verdict(machine)?.map_or(Ok(()), |verdict| verdict.refuse_training())
 }
 
 /// Warns before a GPU that computes wrong reads a trained model.
-///
-/// # Errors
-/// Ctrl-C stopped the checks.
 pub(crate) fn before_reading(machine: &mut Machine) -> Result<()> {
     if let Some(wrong) = verdict(machine)?.and_then(|verdict| verdict.wrong()) {
         tracing::warn!("{wrong}; trust no number that it makes, and read with `--device cpu`");

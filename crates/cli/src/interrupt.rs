@@ -8,9 +8,6 @@ static ASKED: AtomicBool = AtomicBool::new(false);
 static INSTALLED: OnceLock<std::result::Result<(), String>> = OnceLock::new();
 
 /// From now on the signals set a flag instead of ending the program.
-///
-/// # Errors
-/// The system does not accept a handler.
 pub(crate) fn install() -> Result<()> {
     let installed = INSTALLED.get_or_init(|| {
         ctrlc::set_handler(|| {

@@ -20,17 +20,11 @@ pub(crate) fn followed() -> bool {
 }
 
 /// Writes text for a person to stdout: lines whose characters are all shown, whatever a file put into them.
-///
-/// # Errors
-/// As [`data`].
 pub(crate) fn lines(text: &str) -> Result<()> {
     data(&shown_lines(text))
 }
 
 /// Writes data to stdout, as it is.
-///
-/// # Errors
-/// Stdout cannot be written. A reader that has gone away (`| head`) is no error.
 pub(crate) fn data(text: &str) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
@@ -42,9 +36,6 @@ pub(crate) fn data(text: &str) -> Result<()> {
 }
 
 /// Writes one JSON object a line to stdout.
-///
-/// # Errors
-/// An object has no JSON form, or stdout cannot be written.
 pub(crate) fn json_lines<T: Serialize>(objects: impl IntoIterator<Item = T>) -> Result<()> {
     let objects = objects.into_iter().map(|object| serde_json::to_string(&object));
     let objects = objects.collect::<serde_json::Result<Vec<_>>>();
@@ -54,9 +45,6 @@ pub(crate) fn json_lines<T: Serialize>(objects: impl IntoIterator<Item = T>) -> 
 }
 
 /// Writes JSON to stdout.
-///
-/// # Errors
-/// As [`data`].
 pub(crate) fn json_text(text: &str) -> Result<()> {
     data(&json(text))
 }

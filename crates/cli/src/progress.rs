@@ -147,12 +147,10 @@ impl Training {
         }
     }
 
-    /// The stage that is shown.
     pub(crate) fn stage(&self) -> usize {
         self.stage
     }
 
-    /// Shows one step.
     pub(crate) fn step(&mut self, metric: &Metric) {
         let step = metric.step - self.before;
         self.last = (metric.step, metric.loss);

@@ -39,7 +39,6 @@ impl Kind {
         }
     }
 
-    /// The other kind.
     pub(crate) fn other(self) -> Self {
         match self {
             Self::Config => Self::Study,

@@ -31,17 +31,11 @@ pub(crate) fn print(tables: &[Table], histories: &[Grid], format: Format) -> Res
 }
 
 /// Writes plots, tables and page of a run again, from all its rows.
-///
-/// # Errors
-/// As [`Report::read`] and [`Report::write`]; the message says that the rows are kept and what is old.
 pub(crate) fn renew_report(folder: &Path) -> Result<()> {
     renewed(folder, Report::read(folder, None))
 }
 
 /// The same of a folder that has rows of the run in another one, see [`Report::read_elsewhere`].
-///
-/// # Errors
-/// As [`renew_report`].
 pub(crate) fn renew_report_elsewhere(folder: &Path, run: &Path) -> Result<()> {
     renewed(folder, Report::read_elsewhere(folder, run))
 }

@@ -166,7 +166,6 @@ fn describe(overview: &Overview<'_>) {
     }
 }
 
-/// Says how texts were read.
 pub(crate) fn describe_notes(notes: &[Note]) {
     for Note { label, text } in notes {
         if let Some(label) = label { status(&format!("{label:<9} {text}")) } else { tracing::warn!("{text}") }

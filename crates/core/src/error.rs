@@ -124,7 +124,6 @@ impl Error {
         &self.message
     }
 
-    /// The hint, if there is one.
     pub fn hint_text(&self) -> Option<&str> {
         self.hint.as_deref()
     }

@@ -20,15 +20,10 @@ struct Written {
     lines: usize,
 }
 
-/// Where the count of a file stands.
 pub fn path_of(file: &Path) -> PathBuf {
     file.with_extension("lines.json")
 }
 
-/// Records that a file has so many lines.
-///
-/// # Errors
-/// The count cannot be written.
 pub fn record(file: &Path, lines: usize) -> Result<()> {
     let path = path_of(file);
     let text = serde_json::to_string(&Written { format: FORMAT, lines })
@@ -43,9 +38,6 @@ pub fn record(file: &Path, lines: usize) -> Result<()> {
 }
 
 /// Forgets the count of a file that is about to lose lines on purpose.
-///
-/// # Errors
-/// The count cannot be removed.
 pub fn forget(file: &Path) -> Result<()> {
     let path = path_of(file);
     match fault::pass("remove", &path).and_then(|()| std::fs::remove_file(&path)) {
@@ -55,9 +47,6 @@ pub fn forget(file: &Path) -> Result<()> {
 }
 
 /// Checks that a file with `found` lines has lost none. `again` says what brings lost ones back.
-///
-/// # Errors
-/// It has fewer lines than were recorded, or the record is damaged.
 pub fn check(file: &Path, found: usize, again: &str) -> Result<()> {
     let path = path_of(file);
     if !path.exists() {

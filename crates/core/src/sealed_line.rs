@@ -20,9 +20,6 @@ pub fn seal(object: &str) -> String {
 }
 
 /// Checks a line; gives whether it carries a checksum.
-///
-/// # Errors
-/// The line is another one than was written, in words.
 pub fn check(line: &str) -> Result<bool, &'static str> {
     let line = line.trim_end();
     let sealed = line.strip_suffix(END).and_then(|line| {

@@ -93,9 +93,6 @@ impl Batch {
 ///
 /// The same arguments always give the same batch, so a run resumes in mid-epoch without any saved
 /// state. Windows cross document boundaries: the stream is what the documents are, one after another.
-///
-/// # Errors
-/// `batch` or `length` is zero, or the stream is shorter than `length + 1` tokens.
 pub fn batch(
     tokens: &TokenFile,
     sampling: Sampling,
@@ -136,7 +133,6 @@ pub fn batch(
     Ok(batch)
 }
 
-/// Windows of `length` tokens that each of `batch` lanes holds.
 fn windows_of_a_lane(tokens: usize, batch: usize, length: usize) -> Result<u64> {
     let windows = (tokens - 1) / length / batch;
     if windows == 0 {

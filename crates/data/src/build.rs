@@ -22,9 +22,6 @@ const COLLECTED: usize = 4 * PIECE;
 
 /// Writes the token files of all splits into `folder`; returns the number of tokens of each, and what was noticed.
 /// `comparison` has read the held-out documents.
-///
-/// # Errors
-/// The corpus cannot be read or encoded, or the files cannot be written.
 pub(crate) fn build(
     folder: &Path,
     documents: &Documents<'_>,

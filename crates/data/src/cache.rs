@@ -128,7 +128,6 @@ pub(crate) struct Content {
     pub(crate) noticed: Noticed,
 }
 
-/// The place of one entry.
 pub(crate) struct Entry {
     cache: PathBuf,
     key: String,
@@ -201,9 +200,6 @@ impl Entry {
     }
 
     /// Lets one process at a time build this entry; the lock goes with the file returned.
-    ///
-    /// # Errors
-    /// The cache folder cannot be written to, or cannot lock files.
     pub(crate) fn lock(&self) -> Result<File> {
         let path = self.cache.join(format!("{}.lock", self.prefix()));
         let failed = |error: std::io::Error| Error::io("lock", &path, &error).hint(OTHER_FOLDER);
@@ -224,9 +220,6 @@ impl Entry {
 
     /// Builds the entry beside its place and moves it there whole, or leaves nothing. `fill` writes the
     /// token files into the folder it is given and returns the tokenizer. The lock must be held.
-    ///
-    /// # Errors
-    /// As `fill`, or the folder cannot be written.
     pub(crate) fn build(&self, fill: impl FnOnce(&Path) -> Result<Tokenizer>) -> Result<()> {
         let part = self.cache.join(format!(".{}.part", self.prefix()));
         let failed = |error: std::io::Error| Error::io("write", &part, &error);
@@ -266,7 +259,6 @@ impl Entry {
     }
 }
 
-/// Removes a folder, if there is one.
 fn remove(folder: &Path) -> Result<()> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

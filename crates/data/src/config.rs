@@ -138,9 +138,6 @@ impl DataConfig {
     }
 
     /// Checks what the types cannot say; no file is looked at.
-    ///
-    /// # Errors
-    /// A value that is not allowed, named by its key with `data.` in front.
     pub fn validate(&self) -> Result<()> {
         if let Some(task) = &self.task {
             self.validate_beside_task()?;

@@ -5,9 +5,6 @@ use longwave_core::{Error, Result};
 
 impl Tokenizer {
     /// The tokens that stand for one of the digits `0` to `9`, in the order of their ids.
-    ///
-    /// # Errors
-    /// A token holds a digit and more, so that the digits of a number are not tokens of their own, or no token is a digit.
     pub fn digits(&self) -> Result<Vec<u32>> {
         let mut digits = Vec::new();
         for id in self.ids() {

@@ -30,9 +30,6 @@ pub(crate) struct Documents<'a> {
 
 impl Documents<'_> {
     /// Passes every document to `visit`, in the order of the files' names, or only those of some splits.
-    ///
-    /// # Errors
-    /// A file cannot be read, a line is broken or lacks its text and such lines are not skipped, or `visit` fails.
     pub(crate) fn visit(&self, rule: &SplitRule, only: &[Split], visit: &mut Visitor<'_>) -> Result<Noticed> {
         let mut noticed = Noticed { cut: matches!(rule, SplitRule::Cut(_)), ..Noticed::default() };
         for source in &self.corpus.sources {

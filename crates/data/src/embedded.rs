@@ -18,9 +18,6 @@ pub(crate) fn is_named(corpus: &str) -> bool {
 
 /// Writes the corpus into a cache, where it is not there already, and gives its folder. Every file appears whole, and
 /// all processes write the same.
-///
-/// # Errors
-/// The cache cannot be written.
 pub(crate) fn unpack(cache: &Path) -> Result<PathBuf> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _guard = ONE_AT_A_TIME.lock();

@@ -21,9 +21,6 @@ pub(crate) struct Examined {
 
 impl Examined {
     /// Finds the files of `config.corpus`; `key` is what it is called in messages.
-    ///
-    /// # Errors
-    /// The corpus is missing, empty, or not what its manifest says.
     pub(crate) fn new(config: &DataConfig, key: &str, progress: &mut dyn FnMut(Progress)) -> Result<Self> {
         let corpus = corpus::find_or_unpack(config, key)?;
         if corpus.bytes() == 0 {

@@ -11,9 +11,6 @@ thread_local! {
 }
 
 /// Calls a library: its panic is an error here. `what` is what the library reads.
-///
-/// # Errors
-/// The library panics.
 pub(crate) fn guarded<T>(what: &str, call: impl FnOnce() -> T) -> Result<T> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {

@@ -26,9 +26,6 @@ struct Known {
 ///
 /// Of more than [`ALWAYS_HASHED`] bytes, files whose path, size and time stamp are those of an earlier
 /// call are taken from `memory`, a file this function keeps. `progress` receives bytes done and in all.
-///
-/// # Errors
-/// A file cannot be read, or `memory` cannot be written.
 pub(crate) fn hash_files(
     files: &[&Path],
     memory: &Path,

@@ -73,9 +73,6 @@ pub(crate) struct Comparison {
 
 impl Comparison {
     /// Reads the held-out documents.
-    ///
-    /// # Errors
-    /// As [`Documents::visit`].
     pub(crate) fn new(
         documents: &Documents<'_>,
         rule: &SplitRule,
@@ -171,7 +168,6 @@ impl Comparison {
         self.document(text, Split::Train);
     }
 
-    /// What was found.
     pub(crate) fn finish(mut self) -> Overlap {
         let [documents_every, grams_every] = self.zeros.map(|zeros| 1 << zeros);
         let mut overlap = Overlap { documents_every, grams_every, ..Overlap::default() };

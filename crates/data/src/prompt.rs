@@ -18,9 +18,6 @@ pub struct Prompt {
 impl Prompt {
     /// The tokens of a prompt, after the one that texts begin with (`data.bos`). A model predicts tokens from earlier ones, so an empty prompt is replaced by what
     /// stands before a document: the separator of the training text, or else a line end.
-    ///
-    /// # Errors
-    /// The tokenizer has no token for the prompt, nor for what stands in its place.
     pub fn new(prompt: &str, tokenizer: &Tokenizer, separator: Option<&str>, bos: &str) -> Result<Self> {
         let mut ids = tokenizer.encode(prompt)?;
         let begins = tokenizer.bos(bos)?;

@@ -49,9 +49,6 @@ impl Record {
     }
 
     /// Reads the record of a run's folder; `None` in folders of tasks and of imported models.
-    ///
-    /// # Errors
-    /// It is damaged, or of a newer form.
     pub fn read(folder: &Path) -> Result<Option<Self>> {
         let path = folder.join(FILE);
         if !path.exists() {
@@ -73,10 +70,6 @@ impl Record {
         serde_json::from_value(value).map(Some).map_err(|error| damaged(&error))
     }
 
-    /// Writes the record into a run's folder.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub fn write(&self, folder: &Path) -> Result<()> {
         let text = serde_json::to_string_pretty(self)
             .map_err(|error| Error::failed(format!("`{FILE}` cannot be written: {error}")))?;

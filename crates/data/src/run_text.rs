@@ -16,7 +16,6 @@ const ABOVE: usize = 4;
 /// A trained run whose text is looked for.
 #[derive(Clone, Copy)]
 pub struct Wanted<'a> {
-    /// The run's folder.
     pub folder: &'a Path,
     /// Its `[data]`.
     pub config: &'a DataConfig,
@@ -25,7 +24,6 @@ pub struct Wanted<'a> {
     pub is_trained: Option<&'a dyn Fn(&str) -> bool>,
 }
 
-/// A run's text, found or not.
 #[derive(Clone, Debug)]
 pub struct RunText {
     config: DataConfig,
@@ -36,18 +34,11 @@ pub struct RunText {
 
 #[derive(Clone, Debug)]
 enum State {
-    /// A task makes its own.
-    Task {
-        content_hash: String,
-    },
-    Found {
-        corpus: String,
-        content_hash: String,
-    },
+    Task { content_hash: String },
+    Found { corpus: String, content_hash: String },
     Missing(Error),
 }
 
-/// What is known of the text at one place.
 enum Verdict {
     /// It is the run's, with this content hash.
     Own(String),
@@ -59,10 +50,6 @@ enum Verdict {
 impl RunText {
     /// Looks for the text of a run: at `given`, if that is the same text, and then where its config, the run's folder
     /// and the record of its training lead. Other text than the run's is never taken for it.
-    ///
-    /// # Errors
-    /// Nothing can be read at `given`, or the record of the folder is damaged. Text that is found nowhere is no error
-    /// until it is needed.
     pub fn find(
         wanted: &Wanted<'_>,
         given: Option<&str>,
@@ -105,9 +92,6 @@ impl RunText {
 
     /// Opens what was found, in tokens of the run's tokenizer. Without its text the dataset still reads other text,
     /// and gives an error where its own is needed.
-    ///
-    /// # Errors
-    /// As [`Dataset::open`].
     pub fn open(&self, tokenizer: &Tokenizer, progress: &mut dyn FnMut(Progress)) -> Result<Dataset> {
         match &self.state {
             State::Task { .. } => Dataset::open(&self.config, progress),

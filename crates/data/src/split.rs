@@ -26,7 +26,6 @@ impl Split {
     /// All splits, in the order of [`Split::index`].
     pub const ALL: [Self; 3] = [Self::Train, Self::Valid, Self::Test];
 
-    /// The place of the split in a list of all three.
     pub fn index(self) -> usize {
         self as usize
     }

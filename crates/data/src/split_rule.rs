@@ -18,9 +18,6 @@ pub(crate) enum SplitRule {
 
 impl SplitRule {
     /// Decides how the documents of a corpus are split. Where shares decide, every document is looked at.
-    ///
-    /// # Errors
-    /// There are too few documents for the splits asked for, or a file cannot be read.
     pub(crate) fn new(documents: &Documents<'_>) -> Result<Self> {
         let corpus = documents.corpus;
         let [valid, test] = corpus.shares;

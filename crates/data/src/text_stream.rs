@@ -25,9 +25,6 @@ pub struct TextStream<'a> {
 
 impl<'a> TextStream<'a> {
     /// Begins behind the tokens of a prompt, which is not given out again.
-    ///
-    /// # Errors
-    /// An id is not in the vocabulary.
     pub fn new(tokenizer: &'a Tokenizer, prompt: &[u32]) -> Result<Self> {
         let mut stream = Self { tokenizer, ids: prompt.to_vec(), given: 0 };
         stream.given = stream.text()?.len();
@@ -36,9 +33,6 @@ impl<'a> TextStream<'a> {
     }
 
     /// The text that a further token settles, often empty.
-    ///
-    /// # Errors
-    /// The id is not in the vocabulary.
     pub fn push(&mut self, id: u32) -> Result<String> {
         self.ids.push(id);
         let text = self.text()?;
@@ -52,9 +46,6 @@ impl<'a> TextStream<'a> {
     }
 
     /// What was held back; the end of the text.
-    ///
-    /// # Errors
-    /// None that [`push`](Self::push) did not give before.
     pub fn finish(self) -> Result<String> {
         Ok(self.text()?.get(self.given..).unwrap_or_default().to_owned())
     }

@@ -140,9 +140,6 @@ impl TokenFile {
     }
 
     /// Maps the files of a split.
-    ///
-    /// # Errors
-    /// A file is missing, or the files do not belong together.
     pub(crate) fn open(paths: &Paths, vocab_size: usize, token_bytes: TokenBytes) -> Result<Self> {
         let lengths = match token_bytes {
             TokenBytes::One => Lengths::One,
@@ -162,7 +159,6 @@ impl TokenFile {
         Ok(file)
     }
 
-    /// The same, whose texts begin with this token.
     pub(crate) fn with_bos(self, bos: Option<u32>) -> Self {
         Self { bos, ..self }
     }

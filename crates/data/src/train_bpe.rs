@@ -18,9 +18,6 @@ use tokenizers::{NormalizerWrapper, PostProcessorWrapper, TokenizerBuilder};
 /// exactly `vocab_size` entries. The text streams through: only its different words are held in memory.
 /// The result depends on the words and how often they occur, not on the number of threads. (The library
 /// counts pairs in 32 bits: a pair must not occur more than 2 billion times.)
-///
-/// # Errors
-/// The text cannot be read or is no UTF-8, or has too few different words for `vocab_size` entries.
 pub(crate) fn train(
     documents: &Documents<'_>,
     rule: &SplitRule,
@@ -99,9 +96,6 @@ fn train_on(texts: impl Iterator<Item = String> + Send, vocab_size: usize) -> Re
 }
 
 /// A piece of a document as text.
-///
-/// # Errors
-/// It is no UTF-8; the place is named.
 pub(crate) fn text<'a>(name: &str, start: u64, bytes: &'a [u8]) -> Result<&'a str> {
     std::str::from_utf8(bytes).map_err(|error| {
         let at = start + error.valid_up_to() as u64;

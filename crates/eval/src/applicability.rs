@@ -46,9 +46,6 @@ pub fn applicable(model: &Reading, lengths: &[usize], train: usize) -> Applicabl
 
 /// Tries every entry of a block at every length, as an evaluation does, and gives what does not apply; `section` is
 /// the block's place in the file.
-///
-/// # Errors
-/// An entry has a key or a value that is not allowed.
 pub fn obstacles(model: &Reading, block: &ResolvedEvaluate, section: &str) -> Result<Vec<Obstacle>> {
     let mut found = Vec::new();
     for (entry, value) in block.extend.iter().enumerate() {

@@ -26,7 +26,6 @@ impl LastSeen {
     /// All, in the order of [`LastSeen::index`].
     pub const ALL: [Self; 3] = [Self::Within, Self::Beyond, Self::Never];
 
-    /// The place in a list of all.
     pub fn index(self) -> usize {
         self as usize
     }

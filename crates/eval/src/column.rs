@@ -7,9 +7,7 @@ use std::borrow::Cow;
 pub enum ColumnType {
     /// Words, or JSON.
     Text,
-    /// Whole numbers.
     Whole,
-    /// Numbers.
     Number,
     /// True or false.
     Boolean,
@@ -30,16 +28,13 @@ impl ColumnType {
 /// A column of a result file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ColumnInfo {
-    /// Its name.
     pub name: &'static str,
-    /// What its values are.
     pub of: ColumnType,
     /// What they mean, and in which unit.
     pub meaning: Cow<'static, str>,
 }
 
 impl ColumnInfo {
-    /// A column of numbers.
     pub fn number(name: &'static str, meaning: impl Into<Cow<'static, str>>) -> Self {
         Self { name, of: ColumnType::Number, meaning: meaning.into() }
     }

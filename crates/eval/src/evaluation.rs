@@ -69,9 +69,6 @@ pub struct Chosen {
 
 impl Evaluation {
     /// Checks one block; `section` is its place in the file.
-    ///
-    /// # Errors
-    /// A value that is not allowed, named by its key.
     pub fn new(config: &EvaluateConfig, section: &str, train_length: usize) -> Result<Self> {
         let block = config.validate(section, train_length)?;
         let mut evaluation = Self { section: section.to_owned(), ..Self::fixed(block, Vec::new()) };
@@ -106,9 +103,6 @@ impl Evaluation {
     }
 
     /// The steps before the last at which a run's kept checkpoints are read.
-    ///
-    /// # Errors
-    /// The run keeps none, or not one that is asked for.
     pub fn steps(&self, kept: &[u64]) -> Result<Vec<u64>> {
         self.block.checkpoints.steps(kept, &self.section)
     }
@@ -118,7 +112,6 @@ impl Evaluation {
         self.block.checkpoints == Checkpoints::Best
     }
 
-    /// An evaluation in which every extension is fixed.
     pub fn fixed(block: ResolvedEvaluate, extensions: Vec<ExtensionConfig>) -> Self {
         Self {
             block,

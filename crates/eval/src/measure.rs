@@ -84,9 +84,6 @@ pub struct Progress {
 ///
 /// `store` is given every new row as soon as it is measured, `show` how far the work has come. Where a
 /// file takes the loss of every token (`tokens`), every row is measured, whatever is known.
-///
-/// # Errors
-/// As [`check`](crate::select::check), the file cannot be written, or `store` or `show` ends it.
 pub fn evaluate(
     subject: &Subject<'_>,
     evaluation: &Evaluation,

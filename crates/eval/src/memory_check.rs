@@ -43,7 +43,6 @@ impl Need {
         self.weights.saturating_add(self.reading.max(self.opening()))
     }
 
-    /// The one that takes more.
     #[must_use]
     pub fn or_more(self, other: Self) -> Self {
         if other.reading > self.reading { other } else { self }
@@ -51,9 +50,6 @@ impl Need {
 }
 
 /// Refuses a reading that needs more than is there.
-///
-/// # Errors
-/// `needed` exceeds `available`, both in bytes.
 pub fn check(length: usize, needed: u64, available: Option<u64>) -> Result<()> {
     match shortage(needed, available) {
         None => Ok(()),
@@ -63,9 +59,6 @@ pub fn check(length: usize, needed: u64, available: Option<u64>) -> Result<()> {
 }
 
 /// Checks that a text that is made for a length can be read, before it is made.
-///
-/// # Errors
-/// It needs more than `available`, in bytes.
 pub(crate) fn of_text(length: usize, model: &Resolved, available: Option<u64>) -> Result<()> {
     check(length, Size::reading_bytes(model, length, 1), available)
 }

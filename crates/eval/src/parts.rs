@@ -27,9 +27,6 @@ pub struct Parts {
 impl Parts {
     /// Those of an evaluation, the same at all its lengths: blocks where one document alone is scored and has windows for
     /// two of them.
-    ///
-    /// # Errors
-    /// As [`ResolvedEvaluate::windows`].
     pub(crate) fn of(block: &ResolvedEvaluate, source: &Source<'_>) -> Result<Self> {
         let (Some(&shortest), Some(&longest)) = (block.lengths.iter().min(), block.lengths.iter().max())
         else {
@@ -61,12 +58,10 @@ impl Parts {
         !self.cuts.is_empty()
     }
 
-    /// How many there are in a text of so many documents.
     pub fn count(&self, documents: usize) -> usize {
         if self.are_blocks() { self.cuts.len() + 1 } else { documents }
     }
 
-    /// The one that a window belongs to.
     pub fn of_window(&self, window: &Window) -> usize {
         if self.are_blocks() {
             self.cuts.partition_point(|cut| *cut <= window.first)

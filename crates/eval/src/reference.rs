@@ -27,9 +27,6 @@ pub enum Reference {
 
 impl Reference {
     /// Reads `window_baseline`, a kind, or a table with a `kind` and the keys of that extension.
-    ///
-    /// # Errors
-    /// An unknown kind or key, or a value that is not allowed.
     pub fn from_value(value: &Value, section: &str) -> Result<Self> {
         match value {
             Value::String(kind) if kind == WINDOW_BASELINE => Ok(Self::WindowBaseline),
@@ -98,9 +95,6 @@ impl Reference {
 
     /// Fills in the difference of every row whose model was also read in this way, on the same tokens. Other rows stay as
     /// they are.
-    ///
-    /// # Errors
-    /// A model was read with several extensions of this kind.
     pub fn fill(&self, rows: &mut [ResultRow]) -> Result<()> {
         let partners: Vec<ResultRow> = rows.iter().filter(|row| self.is(row)).cloned().collect();
         for row in rows {
@@ -129,9 +123,6 @@ impl Reference {
 
 /// Gives rows of several evaluations one reference: the given one; else the one that all rows with a difference share;
 /// else the window baseline. Rows that score alike have one reference together.
-///
-/// # Errors
-/// As [`Reference::fill`], or no row is of the given reading.
 pub fn resolve(rows: &mut Vec<ResultRow>, given: Option<&Reference>) -> Result<()> {
     if let Some(given) = given
         && !rows.iter().any(|row| given.is(row))

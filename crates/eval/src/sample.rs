@@ -7,7 +7,6 @@ use longwave_data::{Dataset, Split};
 /// Windows of a split, spread over its documents. The same for the same text, whatever the model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
-    /// The split.
     pub split: Split,
     /// The tokens of each window.
     pub windows: Vec<Vec<u32>>,
@@ -21,9 +20,6 @@ impl Sample {
     /// At most `most` windows of `length` tokens: one from the beginning of each document that is that long, of evenly spread
     /// ones where there are more of them, and where there are fewer also the windows that follow. Of a task, as many sequences,
     /// each as long as fits.
-    ///
-    /// # Errors
-    /// The run's text is not found, no document is that long, or the task does not fit the length.
     pub fn of(dataset: &Dataset, split: Split, length: usize, most: usize) -> Result<Self> {
         let source = Source::open(dataset, None, split)?;
         if source.has_task() {

@@ -20,7 +20,6 @@ const TOKENS_AT_ONCE: usize = 8192;
 pub struct Scorer<'a> {
     /// The model, without gradients.
     pub model: &'a Gpt,
-    /// The text.
     pub text: &'a Text,
     /// Where the model is.
     pub device: &'a Device,
@@ -32,9 +31,6 @@ pub type Progress<'a> = dyn FnMut(usize) -> Result<()> + 'a;
 
 impl Scorer<'_> {
     /// The score of every target of every window, in the order of the plan.
-    ///
-    /// # Errors
-    /// The losses cannot be read back, or `progress` ends it.
     pub fn scores(
         &self,
         plan: &Plan,
@@ -107,7 +103,6 @@ impl Scorer<'_> {
     }
 }
 
-/// How many texts of a length are read at once.
 pub(crate) fn texts_at_once(length: usize) -> usize {
     (TOKENS_AT_ONCE / length.max(1)).max(1)
 }

@@ -32,9 +32,6 @@ pub struct Selection {
 /// `known`, `store` and `show` are as in [`evaluate()`]; `folder` is the run's, where searches keep what they have
 /// tried. Other text has its own validation split, and a task asks
 /// other questions there.
-///
-/// # Errors
-/// As [`evaluate()`], or no reading of a list gives a loss.
 pub fn select(
     subject: &Subject<'_>,
     evaluation: &Evaluation,
@@ -66,10 +63,6 @@ pub fn select(
 
 /// Checks that every evaluation can be made, before anything is trained, and says what the largest reading of what is
 /// reported takes, without the weights.
-///
-/// # Errors
-/// An extension does not apply to the encoding, a length has positions the encoding has no value for,
-/// no document is long enough, or a reading does not fit in memory.
 pub fn check(
     model: &Reading,
     resolved: &Resolved,
@@ -87,9 +80,6 @@ pub fn check(
 }
 
 /// Checks that everything an evaluation leaves open can be measured and then read, the latter from `source`.
-///
-/// # Errors
-/// As [`crate::check`], or there is no validation split.
 fn check_pending(
     model: &Reading,
     resolved: &Resolved,

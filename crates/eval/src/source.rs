@@ -18,14 +18,10 @@ pub struct Source<'a> {
     pub hash: Option<String>,
     /// Identifies the text whoever reads it, see [`Dataset::text_hash`].
     pub text_hash: Option<String>,
-    /// How the text was read.
     pub notes: Vec<Note>,
 }
 
 /// How the other texts that evaluations read were read, each text once.
-///
-/// # Errors
-/// As [`Source::open`].
 pub fn notes_of_other_texts(dataset: &Dataset, evaluations: &[Evaluation]) -> Result<Vec<Note>> {
     let mut notes: Vec<Note> = Vec::new();
     for evaluation in evaluations.iter().filter(|evaluation| evaluation.block.corpus.is_some()) {
@@ -42,9 +38,6 @@ pub fn notes_of_other_texts(dataset: &Dataset, evaluations: &[Evaluation]) -> Re
 
 impl<'a> Source<'a> {
     /// A split of the run's corpus or of another one, in tokens of the run's tokenizer.
-    ///
-    /// # Errors
-    /// The run's own text is not found, or the other corpus cannot be read or has no such split.
     pub fn open(dataset: &'a Dataset, corpus: Option<&str>, split: Split) -> Result<Self> {
         Ok(match corpus {
             None => {
@@ -84,7 +77,6 @@ impl<'a> Source<'a> {
         self.dataset.tokenizer().unknown()
     }
 
-    /// The documents as they are.
     pub fn documents(&self) -> Text {
         Text::documents(self.tokens.clone())
     }
@@ -95,9 +87,6 @@ impl<'a> Source<'a> {
     }
 
     /// Sequences of the run's task, others in every split.
-    ///
-    /// # Errors
-    /// The run was trained on a corpus, or the task does not fit the length.
     pub fn questions(&self, count: usize, length: usize) -> Result<Text> {
         match self.dataset.task() {
             Some(task) => Ok(Text::questions(task.questions(self.split, count, length)?)),

@@ -14,7 +14,6 @@ use toml::{Table, Value};
 /// One entry of `extend`, checked.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ExtendEntry {
-    /// One extension.
     Fixed(ExtensionConfig),
     /// Several readings with one extension; the validation split selects one.
     Sweep(Sweep),
@@ -36,9 +35,6 @@ pub enum Sweep {
 
 impl ExtendEntry {
     /// Reads one entry; `section` is its place in the file, such as `evaluate[0].extend[1]`.
-    ///
-    /// # Errors
-    /// An unknown kind or key, a wrong type, an empty list, or a value that is not allowed.
     pub fn from_value(value: &Value, section: &str) -> Result<Self> {
         let Value::Table(table) = value else {
             return Ok(Self::Fixed(ExtensionConfig::from_value(value, section)?));

@@ -40,7 +40,6 @@ enum Form {
 }
 
 impl Text {
-    /// The documents as they are.
     pub fn documents(tokens: TokenFile) -> Self {
         Self { tokens, form: Form::Documents }
     }

@@ -23,9 +23,6 @@ pub struct TokenLog {
 
 impl TokenLog {
     /// Begins a file: CSV where its name ends in `.csv`, JSON lines otherwise.
-    ///
-    /// # Errors
-    /// Its folder is not there, or cannot be written to.
     pub fn create(path: &Path) -> Result<Self> {
         // A folder is a slip of the keyboard more often than a wish: none is made.
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -46,9 +43,6 @@ impl TokenLog {
     }
 
     /// Adds the scored tokens of one measurement, in the order of its plan.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub fn add(&mut self, row: &ResultRow, text: &Text, plan: &Plan, scores: &[Vec<Score>]) -> Result<()> {
         for (window, scores) in plan.windows.iter().zip(scores) {
             let tokens = text.read(window.document, window.first..window.end);
@@ -77,9 +71,6 @@ impl TokenLog {
     }
 
     /// Moves the file into place.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub fn finish(self) -> Result<()> {
         self.file.finish()
     }

@@ -9,9 +9,6 @@ use longwave_position::{ExtensionConfig, Lengths, Tokens};
 use longwave_train::RunConfig;
 
 /// Warnings about the windows that layers or stages are trained with; `longest` is the longest text that is read.
-///
-/// # Errors
-/// A window is no length.
 pub fn of_training(run: &RunConfig, longest: usize) -> Result<Vec<String>> {
     let trained = (0..=run.last_stage()).map(|stage| run.stage(stage).length);
     let longest = trained.fold(longest, usize::max) + run.position.memory();
@@ -25,9 +22,6 @@ pub fn of_training(run: &RunConfig, longest: usize) -> Result<Vec<String>> {
 }
 
 /// The warning about the window of the extension at `section`, which is read at these `lengths`.
-///
-/// # Errors
-/// The window is no length.
 pub fn of_extension(
     extension: &ExtensionConfig,
     section: &str,

@@ -26,6 +26,7 @@
 //! # Ok::<(), longwave_experiment::Error>(())
 //! ```
 
+#![warn(missing_docs, clippy::missing_errors_doc)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
 pub mod config;

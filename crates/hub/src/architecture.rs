@@ -44,7 +44,6 @@ impl Architecture {
         Self::Longwave,
     ];
 
-    /// `model_type`.
     pub fn model_type(self) -> &'static str {
         match self {
             Self::Llama => "llama",
@@ -59,7 +58,6 @@ impl Architecture {
         }
     }
 
-    /// The class in `architectures`.
     pub fn class(self) -> &'static str {
         match self {
             Self::Llama => "LlamaForCausalLM",

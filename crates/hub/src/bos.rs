@@ -8,9 +8,6 @@ use std::path::Path;
 ///
 /// `add_bos_token` of `tokenizer_config.json` decides where it is given, else the template of `tokenizer.json`
 /// (`post_processor`), as transformers reads them.
-///
-/// # Errors
-/// `tokenizer_config.json` cannot be read. A `tokenizer.json` that is none is an error of whoever opens it.
 pub(crate) fn of_folder(folder: &Path) -> Result<Option<String>> {
     let tokenizer: Option<Value> = file::read_text(&folder.join("tokenizer.json"))
         .ok()

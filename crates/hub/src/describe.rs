@@ -54,7 +54,6 @@ pub(crate) fn no_block() -> Error {
 /// A model as its `config.json` describes it, without its weights.
 #[derive(Clone, Debug)]
 pub struct Description {
-    /// Its architecture.
     pub architecture: Architecture,
     /// The config that its run would have.
     pub config: RunConfig,
@@ -70,9 +69,6 @@ pub struct Description {
 
 /// Reads the `config.json` of a folder alone: the weights and the tokenizer may still be missing. `assignments` change the
 /// run's config, as `train.length=2048` does.
-///
-/// # Errors
-/// The file is missing or damaged, or the model is none that ours computes exactly.
 pub fn describe(folder: &Path, scaling: FileScaling, assignments: &[String]) -> Result<Description> {
     let ConfigFile { path, json, block, described } = ConfigFile::read(folder)?;
     let named = |error: Error| error.context(format!("`{}`", path.display()));

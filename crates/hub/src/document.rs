@@ -66,7 +66,6 @@ pub(crate) fn from_elsewhere(
     with_weights(document, imported)
 }
 
-/// A name for a run out of the folder's.
 fn name_of(folder: &Path) -> String {
     let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '-' };

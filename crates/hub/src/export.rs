@@ -28,9 +28,6 @@ pub struct Exported {
 
 /// Writes a run's model to a new folder, or completes what was stopped there. `run` is the run's own folder, `document` its whole config. `scaling` is an
 /// extension for other programs, with the longest text that it is for.
-///
-/// # Errors
-/// The folder holds something else, the scaling has no counterpart in other programs, or a file cannot be written.
 pub fn export(
     folder: &Path,
     run: &Path,

@@ -28,10 +28,6 @@ struct Index {
 }
 
 impl WeightFiles {
-    /// Reads them.
-    ///
-    /// # Errors
-    /// A file is missing, or is none that holds weights.
     pub(crate) fn read(folder: &Path) -> Result<Self> {
         let one = folder.join(ONE);
         let index = folder.join(INDEX);
@@ -80,7 +76,6 @@ impl WeightFiles {
         Ok(Self { files, places })
     }
 
-    /// All bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.files.iter().map(|(_, bytes)| bytes.len() as u64).sum()
     }
@@ -106,10 +101,6 @@ impl WeightFiles {
         }
     }
 
-    /// The tensors of all files.
-    ///
-    /// # Errors
-    /// A file is damaged, lacks a tensor that the index names there, or holds one that is no number.
     pub(crate) fn tensors(&self) -> Result<Tensors> {
         let mut all = Tensors::new();
         for (path, bytes) in &self.files {
@@ -139,9 +130,6 @@ fn read(path: &Path) -> Result<Vec<u8>> {
 }
 
 /// Rejects what stands in a clone in the place of a large file.
-///
-/// # Errors
-/// The file is such a pointer.
 pub(crate) fn not_a_pointer(path: &Path, bytes: &[u8]) -> Result<()> {
     if !bytes.starts_with(LFS_POINTER) {
         return Ok(());

@@ -35,7 +35,6 @@ pub struct Import {
     /// The run's config; `name`, `data`, `evaluate` and, for a model from elsewhere, `train.length` may be
     /// changed before [`write`](Self::write).
     pub document: Table,
-    /// Its architecture.
     pub architecture: Architecture,
     /// The identity the run had, where it is one of ours; else its weights are its identity.
     pub run: Option<Meta>,
@@ -50,9 +49,6 @@ pub struct Import {
 }
 
 /// Reads `config.json` and the weights of a folder. `scaling` is what a scaling of positions in its file is.
-///
-/// # Errors
-/// A file is missing or damaged, or the model is none that ours computes exactly.
 pub fn import(folder: &Path, scaling: FileScaling) -> Result<Import> {
     let ConfigFile { path, json, block, described } = ConfigFile::read(folder)?;
     let named = |error: Error| error.context(format!("`{}`", path.display()));
@@ -145,9 +141,6 @@ fn exported_note(config: &Path, scaling: Option<&Value>) -> String {
 
 impl Import {
     /// Changes keys of the run's config, as `data.corpus=texts` does.
-    ///
-    /// # Errors
-    /// An assignment is none.
     pub fn change(&mut self, assignments: &[String]) -> Result<()> {
         for assignment in assignments {
             set(&mut self.document, assignment)?;
@@ -160,9 +153,6 @@ impl Import {
     }
 
     /// How it will be read: what its file's scaling is, and the token that texts begin with.
-    ///
-    /// # Errors
-    /// The config is none.
     pub fn reading_notes(&self) -> Result<Vec<String>> {
         let config = run_config(&self.document)?;
         let mut notes: Vec<String> =
@@ -177,10 +167,6 @@ impl Import {
     }
 
     /// Writes a run's folder, or completes what was stopped there: checkpoint and tokenizer, and the config at last.
-    ///
-    /// # Errors
-    /// The folder holds something else, a change of the config makes it another model, or config, weights and
-    /// tokenizer do not fit together.
     pub fn write(&self, out: &Path, device: &Device) -> Result<RunConfig> {
         file::check_new_folder(out, &FILES, NEW)?;
         let path = self.folder.join("tokenizer.json");

@@ -20,9 +20,6 @@ pub struct Scaled {
 
 impl Scaled {
     /// That of a run; `None` where its file scales nothing.
-    ///
-    /// # Errors
-    /// The run's file is damaged.
     pub(crate) fn of(config: &RunConfig) -> Result<Option<Self>> {
         let Some(Imported { scaling: Some(scaling), .. }) = &config.imported else { return Ok(None) };
         let json = config.imported.as_ref().and_then(|imported| imported.config().transpose()).transpose()?;
@@ -59,7 +56,6 @@ impl Scaled {
         }
     }
 
-    /// The same in one line.
     pub fn line(&self) -> String {
         let Self { what, scaling, train_length, .. } = self;
         let reads = match scaling {

@@ -32,9 +32,6 @@ pub(crate) struct RunBlock {
 }
 
 /// Puts a run into a `config.json`, with its hash.
-///
-/// # Errors
-/// It has no JSON form.
 pub(crate) fn insert(json: &mut Map<String, Value>, block: &RunBlock) -> Result<()> {
     let failed = |error: serde_json::Error| Error::failed(format!("config.json cannot be written: {error}"));
     // As a reader will see it: reading may change the last digit of a number.
@@ -45,9 +42,6 @@ pub(crate) fn insert(json: &mut Map<String, Value>, block: &RunBlock) -> Result<
 }
 
 /// Checks that the run of a `config.json` is the one that was written.
-///
-/// # Errors
-/// It was altered. Where it was cut out, the file is read without its run.
 pub(crate) fn check(json: &Map<String, Value>) -> Result<()> {
     let (Some(expected), Some(block)) = (json.get(CHECKSUM_KEY), json.get(RUN_KEY)) else { return Ok(()) };
     if *expected == hash(block) {

@@ -13,9 +13,6 @@ use serde_json::{Map, Value, json};
 /// The scaling that `config.json` says: what `--extend` asked for, or else the stage that scaled the model.
 ///
 /// `Ok(Err(reason))` where its stages made a model that no `rope_parameters` describe.
-///
-/// # Errors
-/// What was asked for cannot be written.
 pub(crate) fn of(
     config: &RunConfig,
     resolved: &Resolved,

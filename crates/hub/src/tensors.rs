@@ -12,13 +12,10 @@ use std::collections::{BTreeMap, HashMap};
 /// Numbers of one tensor, row-major.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stored {
-    /// Its shape.
     pub shape: Vec<usize>,
-    /// Its numbers.
     pub numbers: Vec<f32>,
 }
 
-/// Tensors by name.
 pub type Tensors = BTreeMap<String, Stored>;
 
 /// Buffers that older files carry and that hold nothing trained.
@@ -26,9 +23,6 @@ const BUFFERS: [&str; 5] =
     [".rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias", ".attention.bias", ".attention.masked_bias"];
 
 /// The weights of a model by our names.
-///
-/// # Errors
-/// They cannot be read back from the device.
 pub fn of_model(model: &Gpt) -> Result<Tensors> {
     let parameters = parameters::list(model);
     let one = |(parameter, value): (parameters::Parameter, Tensor<1>)| {
@@ -39,9 +33,6 @@ pub fn of_model(model: &Gpt) -> Result<Tensors> {
 }
 
 /// The model with the weights of these names.
-///
-/// # Errors
-/// One is missing, too much, or of another shape.
 pub fn into_model(model: Gpt, mut tensors: Tensors, device: &Device) -> Result<Gpt> {
     let mut values = Vec::new();
     for parameter in parameters::list(&model) {
@@ -66,9 +57,6 @@ fn wrong_shape(name: &str, found: &[usize], expected: &[usize]) -> Error {
 }
 
 /// Ours -> theirs.
-///
-/// # Errors
-/// A tensor of ours that a piece names is missing.
 pub fn to_theirs(ours: &Tensors, pieces: &[Piece]) -> Result<Tensors> {
     pieces.iter().map(|piece| Ok((piece.theirs.clone(), one_of_theirs(ours, &piece.source)?))).collect()
 }
@@ -108,9 +96,6 @@ pub fn with_prefix(tensors: Tensors, prefix: &str, head: &str) -> Tensors {
 }
 
 /// Theirs -> ours, which have these shapes.
-///
-/// # Errors
-/// A tensor is missing, of another shape, or has no place in the model; a bias is not zero.
 pub fn to_ours(
     mut theirs: Tensors,
     pieces: &[Piece],
@@ -198,9 +183,6 @@ fn fill(ours: &mut Tensors, name: &str, source: &Source, found: &Stored) -> Resu
 }
 
 /// The bytes of a `model.safetensors`, the same for the same tensors.
-///
-/// # Errors
-/// The library rejects them.
 pub fn to_bytes(tensors: &Tensors) -> Result<Vec<u8>> {
     let failed = |error: safetensors::SafeTensorError| {
         Error::failed(format!("the weights cannot be written as safetensors: {error}"))
@@ -224,9 +206,6 @@ pub fn to_bytes(tensors: &Tensors) -> Result<Vec<u8>> {
 }
 
 /// The tensors of a `model.safetensors`; half-precision ones become 32-bit floats, exactly.
-///
-/// # Errors
-/// The bytes are damaged, or hold numbers of another kind.
 pub fn from_bytes(bytes: &[u8]) -> Result<Tensors> {
     let damaged = |error: safetensors::SafeTensorError| Error::failed(format!("it is damaged: {error}"));
     let file = SafeTensors::deserialize(bytes).map_err(damaged)?;

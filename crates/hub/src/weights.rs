@@ -14,9 +14,7 @@ use longwave_position::encodings::rope;
 /// One tensor of theirs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Its name.
     pub theirs: String,
-    /// Where its numbers are.
     pub source: Source,
 }
 
@@ -24,29 +22,21 @@ pub struct Piece {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// All of one tensor of ours, in its order.
-    Whole {
-        /// Its name.
-        ours: String,
-    },
+    Whole { ours: String },
     /// Row r is column `columns[r]` of a matrix of ours.
     Columns {
-        /// Its name.
         ours: String,
         /// Columns of ours, in the order of their rows.
         columns: Vec<usize>,
     },
     /// Number r is number `places[r]` of a vector of ours.
     Places {
-        /// Its name.
         ours: String,
         /// Numbers of ours, in their order.
         places: Vec<usize>,
     },
     /// A bias that our model does not have: so many zeros.
-    Zeros {
-        /// Numbers.
-        count: usize,
-    },
+    Zeros { count: usize },
 }
 
 /// Every tensor of an architecture, for a model of these sizes; empty for `longwave`, whose names are ours.
@@ -248,7 +238,6 @@ fn gpt2(resolved: &Resolved) -> Vec<Piece> {
     pieces
 }
 
-/// The table of `learned` where it is the only encoding.
 const TABLE: &str = "position.encodings.0.Learned.table";
 
 fn layer_norm(theirs: &str, ours: &str) -> [Piece; 2] {

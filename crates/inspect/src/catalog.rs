@@ -64,13 +64,11 @@ impl HookPoint {
 pub struct EncodingInfo {
     /// `position.kind`.
     pub kind: &'static str,
-    /// What it does, in one line.
     pub summary: &'static str,
     /// Where it was published.
     pub source: &'static str,
     /// What it computes, in the notation of [`typeset`](crate::typeset).
     pub formula: &'static str,
-    /// Where it acts.
     pub acts: Vec<HookPoint>,
     /// Each parameter and its shape, such as `table [table_size, width]`.
     pub parameters: Vec<String>,
@@ -86,7 +84,6 @@ pub struct EncodingInfo {
 pub struct ExtensionInfo {
     /// Its name in `extend = [...]`.
     pub kind: &'static str,
-    /// What it does, in one line.
     pub summary: &'static str,
     /// Where it was published.
     pub source: &'static str,
@@ -99,9 +96,6 @@ pub struct ExtensionInfo {
 }
 
 /// Every encoding, in the order of the list.
-///
-/// # Errors
-/// An encoding cannot be built from its kind alone.
 pub fn encodings() -> Result<Vec<EncodingInfo>> {
     encodings::kinds()
         .iter()
@@ -166,9 +160,6 @@ fn changed<const D: usize>(before: &Tensor<D>, after: &Tensor<D>) -> bool {
 }
 
 /// Every extension, in the order of the list.
-///
-/// # Errors
-/// An encoding cannot be built from its kind alone.
 pub fn extensions() -> Result<Vec<ExtensionInfo>> {
     let readings = encodings::kinds()
         .iter()

@@ -5,10 +5,6 @@ use longwave_core::Result;
 use longwave_position::encodings;
 use longwave_report::grid::{Grid, Header};
 
-/// The table of encodings.
-///
-/// # Errors
-/// An encoding cannot be built from its kind alone.
 pub fn encodings() -> Result<String> {
     let row = |info: EncodingInfo| {
         let acts: Vec<&str> = info.acts.into_iter().map(HookPoint::name).collect();
@@ -22,10 +18,6 @@ pub fn encodings() -> Result<String> {
     Ok(Grid::of(names.map(Header::words), catalog::encodings()?.into_iter().map(row)).markdown_lines())
 }
 
-/// The table of extensions.
-///
-/// # Errors
-/// An encoding cannot be built from its kind alone.
 pub fn extensions() -> Result<String> {
     let row = |info: ExtensionInfo| {
         let cells = [applies(&info.applies_to), code(&info.keys)].map(or_nothing);

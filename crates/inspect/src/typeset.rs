@@ -39,9 +39,6 @@ pub const SYMBOLS: &[(&str, &str)] = &[
 ];
 
 /// A formula as HTML, `<br>` between its lines.
-///
-/// # Errors
-/// A brace that does not belong to a script or has no partner, or a script of nothing or of more than its braces hold.
 pub fn html(formula: &str) -> Result<String> {
     let lines = formula.lines().map(|line| {
         let mut reader =

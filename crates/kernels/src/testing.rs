@@ -25,7 +25,6 @@ pub(crate) fn tensor<const D: usize>(seed: u64, shape: [usize; D], device: &Devi
     flat(numbers(seed, shape.iter().product()), device).reshape(shape)
 }
 
-/// The values of a tensor.
 pub(crate) fn list<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
     tensor.into_data().try_to_vec().unwrap()
 }
@@ -213,7 +212,6 @@ macro_rules! on_devices {
 }
 pub(crate) use on_devices;
 
-/// What holds of every activation.
 pub(crate) mod activations {
     use super::{assert_close, assert_fused_on, devices, flat, list, numbers, tensor};
     use crate::Precision;

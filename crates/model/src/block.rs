@@ -16,7 +16,6 @@ use longwave_position::{Init, Reading};
 pub struct Block {
     /// Before attention.
     pub attention_norm: Norm,
-    /// Attention.
     pub attention: Attention,
     /// Before the feed-forward layer.
     pub feed_forward_norm: Norm,

@@ -19,7 +19,6 @@ use longwave_position::{Positions, Reading};
 /// What the rows read so far leave behind, and how they are read.
 #[derive(Clone, Debug)]
 pub struct Cache {
-    /// As it was given.
     asked: Reading,
     /// Made ready for the length of the text, or of the segment.
     reading: Reading,

@@ -71,9 +71,6 @@ impl WeightKind {
     }
 
     /// A width that must hold two halves where the field is complex.
-    ///
-    /// # Errors
-    /// It is odd.
     pub fn check_width(self, key: &str, width: usize) -> Result<()> {
         if self == Self::Complex && width % 2 == 1 {
             return Err(Error::value(key, width, "half of it is real and half imaginary: it must be even")

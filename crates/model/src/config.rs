@@ -189,9 +189,6 @@ impl Resolved {
     }
 
     /// Whether linear maps can be over a field.
-    ///
-    /// # Errors
-    /// A complex one needs an even inner width, and a normalisation without a mean over both halves.
     pub fn check_weight_kind(&self, field: WeightKind) -> Result<()> {
         let norm = self.config.norm;
         if field == WeightKind::Complex
@@ -206,10 +203,6 @@ impl Resolved {
 
 impl ModelConfig {
     /// Fills in the sizes and checks them; `tokens` is the number of tokens that the tokenizer has.
-    ///
-    /// # Errors
-    /// A size of zero or far too large, heads that do not divide, a dropout outside [0, 1), fewer embeddings than tokens,
-    /// or weights that do not fit in memory.
     pub fn resolve(&self, tokens: usize, train_length: usize) -> Result<Resolved> {
         let (layers, width, heads) = self.size.sizes();
         let layers = within("model.layers", self.layers.unwrap_or(layers), MAX_LAYERS)?;

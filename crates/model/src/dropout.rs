@@ -12,7 +12,6 @@ use longwave_position::encoding::TrainingDraw;
 pub struct Dropout {
     /// Share of channels set to zero, in [0, 1).
     pub rate: f64,
-    /// The run's seed.
     pub seed: u64,
     /// Counts passes: the optimizer step times the micro-batches a step, plus the micro-batch.
     pub pass: u64,

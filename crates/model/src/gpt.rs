@@ -22,7 +22,6 @@ use std::ops::Range;
 pub struct Gpt {
     /// `[vocab_size, width]`.
     pub embedding: Param<Tensor<2>>,
-    /// The blocks, first to last.
     pub blocks: Vec<Block>,
     /// Before the head.
     pub norm: Norm,
@@ -74,9 +73,6 @@ pub fn upload(tokens: &[u32], shape: [usize; 2], device: &Device) -> Tensor<2, I
 
 impl Gpt {
     /// A fresh model: matrices N(0, 0.02), gains 1, biases 0.
-    ///
-    /// # Errors
-    /// The encoding does not fit the model's sizes, or its parts.
     pub fn new(resolved: &Resolved, position: &PositionConfig, init: &Init) -> Result<Self> {
         let d = &resolved.dimensions;
         let untied = !resolved.config.tied;
@@ -116,9 +112,6 @@ impl Gpt {
     }
 
     /// The same; `watch` sees the state at each place on the way, and its error ends the pass.
-    ///
-    /// # Errors
-    /// That of `watch`.
     pub fn hidden_watched<E>(&self, pass: &Pass<'_>, watch: &mut Watch<'_, E>) -> Result<Tensor<3>, E> {
         match pass.reading.layout() {
             TextLayout::Segments { length } => self.independent(pass, length, watch),
@@ -137,9 +130,6 @@ impl Gpt {
     }
 
     /// The same; `watch` sees the state at each place on the way, and its error ends the pass.
-    ///
-    /// # Errors
-    /// That of `watch`.
     pub fn hidden_after_watched<E>(
         &self,
         pass: &Pass<'_>,
@@ -231,9 +221,6 @@ impl Gpt {
 
     /// The loss of each target in nats, and the token that the model held most likely in its place (the
     /// first of those alike), both `[batch, targets]`; see [`nll`](Self::nll).
-    ///
-    /// # Errors
-    /// `stop`, which is called before every block, ends the pass.
     pub fn score(
         &self,
         pass: &Pass<'_>,

@@ -27,9 +27,6 @@ impl Extent {
     }
 
     /// Checks a number that was given.
-    ///
-    /// # Errors
-    /// It is negative or not finite; 0 is rejected unless `zero` allows it.
     pub fn validate(self, key: &str, zero: bool) -> Result<()> {
         match self {
             Self::Number(number) if !(number.is_finite() && (number > 0.0 || zero && number == 0.0)) => {

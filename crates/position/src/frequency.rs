@@ -103,7 +103,6 @@ impl Frequencies {
 pub enum Side {
     /// Queries.
     Query,
-    /// Keys.
     Key,
 }
 
@@ -120,7 +119,6 @@ pub struct Decay {
 }
 
 impl Decay {
-    /// The factor of a band at a position.
     fn factor(&self, band: usize, position: f64, side: Side) -> f64 {
         let exponent = (position - self.centre.unwrap_or_default()) / self.scale_base;
         self.zeta[band].powf(if side == Side::Query { exponent } else { -exponent })

@@ -50,7 +50,6 @@ impl Init {
         &self.device
     }
 
-    /// The seed of the run.
     pub fn seed(&self) -> u64 {
         self.seed
     }

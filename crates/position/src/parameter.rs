@@ -80,9 +80,6 @@ impl fmt::Display for ParameterSpec {
 pub const LAYERS: &str = "layers";
 
 /// Compares what an encoding lists with the parameters that it has.
-///
-/// # Errors
-/// A parameter is not listed, a listed one does not exist, or a shape has another number of axes.
 pub fn check_listed(kind: &str, specs: &[ParameterSpec], encoding: &impl Module) -> Result<()> {
     let shapes = shapes(encoding);
     let fits = |(spec, (name, shape)): (&ParameterSpec, &(String, Vec<usize>))| {

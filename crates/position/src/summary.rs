@@ -5,9 +5,7 @@ use serde::Serialize;
 /// A small table of numbers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
-    /// What it shows.
     pub title: String,
-    /// Names of the columns.
     pub columns: Vec<String>,
     /// One number per column each.
     pub rows: Vec<Vec<f64>>,

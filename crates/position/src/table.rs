@@ -68,7 +68,6 @@ pub enum Fill {
 pub struct Longer {
     /// Rows of the longer table.
     pub size: usize,
-    /// Where they come from.
     pub fill: Fill,
     /// `hierarchical`: the share of the quotient's vector, between 0 and 1 and not 0.5.
     pub alpha: f64,
@@ -77,9 +76,7 @@ pub struct Longer {
 /// The distribution that a table's rows were drawn from before training.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fresh {
-    /// Seed of the run.
     pub seed: u64,
-    /// Mean.
     pub mean: f64,
     /// Standard deviation.
     pub deviation: f64,
@@ -97,9 +94,6 @@ impl Fresh {
 impl Longer {
     /// The table `[size, width]` made from a trained one `[N, width]`, as a parameter of its own; one that is
     /// long enough already stays as it is.
-    ///
-    /// # Errors
-    /// More rows than `hierarchical` reaches.
     pub fn extend(&self, table: &Param<Tensor<2>>, fresh: Fresh) -> Result<Param<Tensor<2>>> {
         let value = table.val();
         let [old, width] = value.dims();

@@ -11,7 +11,6 @@ use serde_json::Value as Json;
 pub struct KindInfo {
     /// Its name in a config.
     pub kind: &'static str,
-    /// What it does, in one line.
     pub description: &'static str,
     /// Where it was published.
     pub source: &'static str,

@@ -37,7 +37,6 @@ impl Lengths {
 /// that one config serves every training length.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Tokens {
-    /// So many tokens.
     Count(usize),
     /// `factor L / divisor`.
     Share {
@@ -68,9 +67,6 @@ impl Tokens {
     }
 
     /// The number of whole tokens, a multiple rounded down.
-    ///
-    /// # Errors
-    /// The multiple is less than one token, or more than 2^53; `key` names it.
     pub fn whole(self, key: &str, lengths: Lengths) -> Result<usize> {
         let tokens = self.rounded_down(lengths.train);
         let (is, other) = match tokens {
@@ -94,9 +90,6 @@ impl Tokens {
     }
 
     /// Reads a value of a config; `key` is its place in the file.
-    ///
-    /// # Errors
-    /// It is no length.
     pub fn from_value(value: &toml::Value, key: &str) -> Result<Self> {
         Self::deserialize(value.clone()).map_err(|_| {
             let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);

@@ -18,7 +18,6 @@ pub struct Block<'a> {
     pub checkpoint: String,
     /// The lengths, ascending.
     pub lengths: Vec<usize>,
-    /// The ways of reading.
     pub lines: Vec<Line<'a>>,
 }
 
@@ -72,7 +71,6 @@ impl Block<'_> {
         }
     }
 
-    /// All rows, line by line.
     pub fn rows(&self) -> impl Iterator<Item = &ResultRow> {
         self.lines.iter().flat_map(|line| line.rows.values().flatten().copied())
     }

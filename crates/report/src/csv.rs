@@ -14,7 +14,6 @@ use serde_json::{Map, Value};
 /// A named column. A missing value is null, and so is one that is not finite.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
-    /// Its name.
     pub name: String,
     /// What its values are, the same in every file.
     pub of: ColumnType,
@@ -38,9 +37,6 @@ pub struct Tidy {
 
 impl Tidy {
     /// One line for each row, numbers in full.
-    ///
-    /// # Errors
-    /// A row has no JSON form.
     pub fn of<'a>(rows: impl IntoIterator<Item = &'a ResultRow>) -> Result<Self> {
         let mut columns: Vec<Column> =
             columns().into_iter().map(|info| Column::new(info.name, info.of, Vec::new())).collect();

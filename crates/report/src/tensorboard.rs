@@ -7,9 +7,6 @@ use longwave_core::file::existing_folder;
 use std::path::Path;
 
 /// Writes charts as an event file into `tensorboard/CURVES` of a folder. Curves are called `CHART/SERIES`.
-///
-/// # Errors
-/// The folder is gone, or the file cannot be written.
 pub(crate) fn write<'a>(
     folder: &Path,
     curves: &str,

@@ -17,10 +17,8 @@ pub struct Axis {
     pub points: Vec<Point>,
 }
 
-/// One value of an axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
-    /// Names it.
     pub label: String,
     /// What it changes: dotted keys and their values.
     pub changes: Table,
@@ -40,9 +38,6 @@ struct AxisConfig {
 
 impl Axis {
     /// Reads one `[[axis]]`; `section` is its place in the file.
-    ///
-    /// # Errors
-    /// A key or value is not allowed.
     pub(crate) fn read(table: &Table, section: &str) -> Result<Self> {
         let config: AxisConfig = read(table, section).map_err(pointed)?;
         let axis = match (&config.key, &config.keys, &config.points) {
@@ -96,7 +91,6 @@ fn first(key: &str) -> &str {
     key.split('.').next().unwrap_or(key)
 }
 
-/// One key and its values.
 fn grid(key: &str, config: &AxisConfig, section: &str) -> Result<Axis> {
     let values = values(config, section)?;
     let labels = labels(config, section, values.iter().map(label_of).collect())?;

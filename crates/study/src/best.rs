@@ -29,9 +29,6 @@ impl Best {
     }
 
     /// Takes `best` out of a study's document.
-    ///
-    /// # Errors
-    /// A length, a metric or a key is not allowed.
     pub(crate) fn take(document: &mut Table) -> Result<Option<Self>> {
         #[derive(Deserialize)]
         struct Plain {

@@ -73,7 +73,6 @@ impl<'a> Scored<'a> {
         self.block.protocol.material()
     }
 
-    /// What is read, by name.
     fn text(&self) -> String {
         let own = || self.data.task.as_ref().map_or_else(|| self.data.corpus.clone(), TaskConfig::name);
         self.block.corpus.clone().unwrap_or_else(own)

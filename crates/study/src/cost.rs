@@ -13,15 +13,9 @@ use std::collections::HashMap;
 /// What runs read: their corpora and tasks, and other text that evaluations name.
 pub trait Corpora {
     /// Tokens of the vocabulary.
-    ///
-    /// # Errors
-    /// The corpus cannot be read.
     fn vocab_size(&mut self, data: &DataConfig) -> Result<usize>;
 
     /// What an evaluation reads at one of its lengths.
-    ///
-    /// # Errors
-    /// The text cannot be read, or no document of it is long enough.
     fn windows(
         &mut self,
         data: &DataConfig,
@@ -29,17 +23,12 @@ pub trait Corpora {
         length: usize,
     ) -> Result<longwave_eval::Plan>;
 
-    /// Checks that what needs a validation has one.
-    ///
-    /// # Errors
-    /// The corpus cannot be read, or its validation split has no window.
     fn check_validation(&mut self, config: &Config) -> Result<()>;
 }
 
 /// What a run, or several, take.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cost {
-    /// Training tokens.
     pub training_tokens: f64,
     /// Floating-point operations of training.
     pub training_flops: f64,
@@ -91,9 +80,6 @@ pub fn costs(plan: &Plan, corpora: &mut dyn Corpora) -> Vec<Option<Cost>> {
 
 /// Checks that the text of every evaluation of these runs can be opened, and holds windows of every length, also for validation where a
 /// run needs that.
-///
-/// # Errors
-/// A corpus of an evaluation cannot be read, or no document is long enough.
 pub fn check_texts(plan: &Plan, runs: &[usize], corpora: &mut dyn Corpora) -> Result<()> {
     let mut seen: Vec<(&DataConfig, &[EvaluateConfig])> = Vec::new();
     for &index in runs {

@@ -12,9 +12,6 @@ fn path(folder: &Path) -> PathBuf {
 }
 
 /// Records the claims of a study that is about to run: as long as no run of it is finished, or nothing is recorded.
-///
-/// # Errors
-/// The file cannot be written.
 pub fn record(folder: &Path, study: &Study, plan: &Plan, store: &Store) -> Result<()> {
     let path = path(folder);
     let has_results = plan.jobs().any(|(_, job)| store.work(job) == Work::Finished);
@@ -27,9 +24,6 @@ pub fn record(folder: &Path, study: &Study, plan: &Plan, store: &Store) -> Resul
 }
 
 /// For each claim, whether it was added after the first result; none was where nothing is recorded.
-///
-/// # Errors
-/// The file cannot be read.
 pub fn added(folder: &Path, study: &Study) -> Result<Vec<bool>> {
     let path = path(folder);
     if !path.exists() {

@@ -15,7 +15,6 @@ pub enum Over {
     Seeds,
     /// Other documents, for these trainings.
     Documents,
-    /// Both.
     Both,
 }
 

@@ -37,7 +37,6 @@ pub struct Options {
     pub jobs: usize,
     /// Folder of the task files.
     pub tasks: PathBuf,
-    /// Threads of a run.
     pub threads: usize,
     /// Devices; each run goes to the one that fewest runs are at work on.
     pub devices: Vec<String>,
@@ -52,7 +51,6 @@ pub struct Sign {
     pub done: u64,
     /// Units in all.
     pub total: u64,
-    /// What it showed.
     pub message: String,
 }
 
@@ -65,7 +63,6 @@ pub enum Event {
     Sign(usize, Sign),
     /// A run is finished, after so long.
     Finished(usize, Duration),
-    /// A run failed.
     Failed(usize, Failure),
     /// Another process works on the run.
     Elsewhere(usize),
@@ -106,9 +103,6 @@ pub fn missing(plan: &Plan, store: &Store) -> Vec<usize> {
 
 /// Does the runs in `wanted`, as many at a time as `options.jobs`, until all are finished or failed,
 /// here or by another process. `stop` is called all the time, `show` for each event.
-///
-/// # Errors
-/// `stop` returned true, a process cannot be started, or a file cannot be written. A run that fails is no error.
 pub fn execute(
     plan: &Plan,
     store: &Store,

@@ -18,12 +18,10 @@ pub(crate) struct Extension {
 }
 
 impl Extension {
-    /// One with given values.
     pub(crate) fn of_config(kind: &str, config: &Value) -> Self {
         Self { name: kind.to_owned(), config: config.clone() }
     }
 
-    /// That of a row.
     pub(crate) fn of_row(row: &ResultRow) -> Self {
         match &row.chosen_among {
             // On the validation split every candidate has rows of its own.
@@ -82,7 +80,6 @@ impl Extensions {
         extensions
     }
 
-    /// Adds an extension.
     pub(crate) fn add(&mut self, extension: Extension) {
         match self.0.iter_mut().find(|(known, _)| *known == extension.name) {
             Some((_, configs)) if configs.contains(&extension.config) => {}
@@ -107,7 +104,6 @@ impl Extensions {
         std::iter::once(name.to_owned()).chain(parts).collect::<Vec<_>>().join(" ")
     }
 
-    /// All labels.
     pub fn labels(&self) -> Vec<String> {
         let configs = self.0.iter().flat_map(|(name, all)| all.iter().map(move |config| (name, config)));
         configs.map(|(name, config)| self.label_of(name, config)).collect()
@@ -124,7 +120,6 @@ pub(crate) fn meant<'a>(word: &str, labels: &'a [String]) -> Option<&'a String> 
         .or_else(|| find(&|label| without_missing_keys(label) == word))
 }
 
-/// A label without its `no KEY`.
 fn without_missing_keys(label: &str) -> String {
     let mut kept = Vec::new();
     let mut words = label.split(' ');

@@ -19,7 +19,6 @@ pub struct Submission<'a> {
     pub folder: &'a Path,
     /// The program that does a task.
     pub program: &'a Path,
-    /// Threads of a run.
     pub threads: usize,
     /// Devices, assigned in turn.
     pub devices: &'a [String],
@@ -37,9 +36,6 @@ pub struct Ready {
 }
 
 /// Writes the tasks of these runs, with the command line of each.
-///
-/// # Errors
-/// A file cannot be written.
 pub fn ready(study: &Submission<'_>, plan: &Plan, store: &Store, runs: &[usize]) -> Result<Vec<Ready>> {
     let mut tasks = Vec::new();
     for &index in runs {
@@ -60,10 +56,6 @@ pub fn ready(study: &Submission<'_>, plan: &Plan, store: &Store, runs: &[usize])
 /// starts may go on in the background. `{command}` stands for the task's command line, `{task}` for its
 /// file, `{key}` for the run's identity, `{threads}` and `{name}` for the study's. `stop` is called
 /// between tasks.
-///
-/// # Errors
-/// The template has no `{command}` and no `{task}`, a command cannot be started or fails, or `stop`
-/// returned true.
 pub fn command(
     study: &Submission<'_>,
     tasks: &[Ready],
@@ -155,7 +147,6 @@ pub struct Submitted {
 struct Array {
     /// Slurm's job id.
     job: String,
-    /// The keys of its runs.
     keys: Vec<String>,
 }
 
@@ -165,9 +156,6 @@ impl Submitted {
     }
 
     /// What was submitted for a study.
-    ///
-    /// # Errors
-    /// The file cannot be read.
     pub fn load(folder: &Path) -> Result<Self> {
         let path = Self::path(folder);
         if !path.exists() {
@@ -178,9 +166,6 @@ impl Submitted {
     }
 
     /// Forgets arrays that Slurm has no task of any more, and gives the keys that it still has.
-    ///
-    /// # Errors
-    /// `squeue` cannot be run, or the file cannot be written.
     pub fn queued(&mut self, folder: &Path) -> Result<Vec<String>> {
         let mut alive = Vec::new();
         for array in self.arrays.drain(..) {
@@ -203,9 +188,6 @@ impl Submitted {
 
     /// Submits tasks as job arrays, at most `jobs` at a time, with more options for `sbatch`; gives the
     /// job ids.
-    ///
-    /// # Errors
-    /// `sbatch` cannot be run or refuses, or a file cannot be written.
     pub fn submit(
         &mut self,
         study: &Submission<'_>,

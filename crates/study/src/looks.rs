@@ -38,7 +38,6 @@ impl Looks {
         Self(looks)
     }
 
-    /// Seeds at each look.
     pub fn seeds(&self) -> &[usize] {
         &self.0
     }

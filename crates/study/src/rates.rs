@@ -46,9 +46,6 @@ pub(crate) struct Choice {
 
 impl Rates {
     /// Those of a plan whose axis of rates is not its only one; `None` of any other, and where nothing was validated.
-    ///
-    /// # Errors
-    /// What a run logged cannot be read.
     pub fn gather(plan: &Plan, store: &Store) -> Result<Option<Self>> {
         let Some(axis) = plan.rate_axis else { return Ok(None) };
         let of = |run: &Planned| -> Result<Option<Trained>> {

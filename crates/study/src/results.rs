@@ -13,13 +13,11 @@ use serde_json::Value;
 /// What a study measured.
 #[derive(Clone, Debug)]
 pub struct Results {
-    /// Names of the axes.
     pub axes: Vec<String>,
     /// Seeds that each combination should have; the most where claims decide how many.
     pub seeds: usize,
     /// The learning rates that were varied, where something else was too.
     pub rates: Option<Rates>,
-    /// All rows.
     pub rows: Vec<Measured>,
     /// Runs that failed: their place in the plan, and why.
     pub failures: Vec<(usize, Failure)>,
@@ -36,15 +34,11 @@ pub struct Measured {
     pub labels: Vec<String>,
     /// The label of the extension, see [`Extensions`].
     pub extend: String,
-    /// The row.
     pub row: ResultRow,
 }
 
 impl Results {
     /// Gathers what the store has of a plan.
-    ///
-    /// # Errors
-    /// A file of the store cannot be read.
     pub fn gather(plan: &Plan, store: &Store) -> Result<Self> {
         let mut results = Self {
             axes: plan.axes.clone(),
@@ -110,9 +104,6 @@ impl Results {
     }
 
     /// All rows as a table: the axes, the extension's label, and the [columns of a row](longwave_report::csv).
-    ///
-    /// # Errors
-    /// A row has no JSON form.
     pub fn table(&self) -> Result<Tidy> {
         let mut table = Tidy::of(self.rows.iter().map(|measured| &measured.row))?;
         let mut columns: Vec<Column> = Vec::new();

@@ -38,7 +38,6 @@ impl<'a> Sample<'a> {
         Some(Self { row, baseline, metric, seed: row.seed, value })
     }
 
-    /// The row.
     pub fn row(&self) -> &'a ResultRow {
         self.row
     }

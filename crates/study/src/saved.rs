@@ -14,7 +14,6 @@ use toml::{Table, Value};
 pub const PAGES: &str = "report";
 /// The version of the file's form.
 const FORMAT: u32 = 1;
-/// The file's name.
 const FILE: &str = "plan.toml";
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -33,10 +32,6 @@ struct Written {
     contents: BTreeMap<String, String>,
 }
 
-/// Writes what a study is into its folder.
-///
-/// # Errors
-/// The file cannot be written.
 pub fn save(folder: &Path, study: &Study, plan: &Plan) -> Result<()> {
     let store = std::path::absolute(&study.store).map_err(|error| Error::io("find", &study.store, &error))?;
     let written = Written {
@@ -65,9 +60,6 @@ pub fn folder_of(path: &Path) -> Option<PathBuf> {
 }
 
 /// Reads the study of a folder and plans it again. Its store is where it was, or where its file says.
-///
-/// # Errors
-/// The file cannot be read, or was written by a newer version.
 pub fn load(folder: &Path) -> Result<(Study, Plan)> {
     let path = folder.join(FILE);
     let damaged = |error: &dyn std::fmt::Display| {

@@ -10,13 +10,11 @@ use longwave_train::{Run, RunConfig, TrainConfig};
 use std::collections::HashMap;
 use std::path::Path;
 
-/// The most runs that a line names.
 const FEW: usize = 4;
 
 /// The stored run that another goes on from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// Its key.
     pub key: String,
     /// The step of the checkpoint.
     pub step: u64,
@@ -28,9 +26,6 @@ type Stored = HashMap<String, Vec<(String, RunConfig)>>;
 impl Plan {
     /// Finds for each run that has not begun the stored run with which it shares most steps, see [`RunConfig::shared_steps`]. Gives a
     /// hint where another schedule would let runs go on that do not.
-    ///
-    /// # Errors
-    /// The store cannot be listed.
     pub fn find_sources(&mut self, store: &Store) -> Result<Option<String>> {
         let (mut stored, mut hint): (Option<Stored>, _) = (None, None);
         for index in 0..self.runs.len() {

@@ -25,7 +25,6 @@ pub struct StudyTask {
     pub title: String,
     /// Threads on the CPU.
     pub threads: usize,
-    /// The device, as `--device` takes it.
     pub device: String,
     /// The key of the stored run that it goes on from, unless it has begun.
     pub from: Option<String>,
@@ -58,7 +57,6 @@ pub fn arguments(file: &Path) -> Vec<OsString> {
 }
 
 impl StudyTask {
-    /// The task of a planned run.
     pub fn new(run: &Planned, job: &Job, store: &Path, threads: usize, device: &str) -> Self {
         Self {
             job: job.clone(),
@@ -70,15 +68,10 @@ impl StudyTask {
         }
     }
 
-    /// The file's name.
     pub fn file_name(job: &Job) -> String {
         format!("{}-{}.toml", job.key, job.evaluation)
     }
 
-    /// Writes the task into `folder` and gives its path.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub fn write(&self, folder: &Path) -> Result<PathBuf> {
         let written = Written {
             format: FORMAT,
@@ -101,10 +94,6 @@ impl StudyTask {
         Ok(path)
     }
 
-    /// Reads a task.
-    ///
-    /// # Errors
-    /// The file is missing, no task, or of a newer form.
     pub fn load(path: &Path) -> Result<Self> {
         let table: Table = file::read_text(path)?.parse().map_err(|error: toml::de::Error| {
             Error::usage(format!("`{}` is no TOML: {error}", path.display()))

@@ -37,9 +37,6 @@ pub struct MicroBatch {
 impl TrainBatch {
     /// The rows of a step of a stage, by the number of its batch: the steps before it, counted over all stages, and the
     /// batches that they left out.
-    ///
-    /// # Errors
-    /// The training text is shorter than what a row is taken from.
     pub fn of_step(config: &RunConfig, stage: usize, dataset: &Dataset, step: u64) -> Result<Self> {
         let (train, lengths, seed) = (config.stage(stage), config.lengths(stage), config.seed);
         let (positions, rows) = (&train.positions, train.sequences());

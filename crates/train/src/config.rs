@@ -253,9 +253,6 @@ impl TrainConfig {
     }
 
     /// Checks every value; `section` is their place in the file, `train` or `stage[0]`.
-    ///
-    /// # Errors
-    /// A value that is not allowed, with what is.
     pub fn validate(&self, section: &str) -> Result<()> {
         let at = |key: &str| format!("{section}.{key}");
         let at_least_one = [

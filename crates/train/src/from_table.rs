@@ -26,9 +26,6 @@ struct Top {
 
 impl RunConfig {
     /// Reads a config without its `[[evaluate]]` blocks, which the caller has taken out.
-    ///
-    /// # Errors
-    /// An unknown key, a wrong type or a value that is not allowed.
     pub fn from_table(mut table: Table) -> Result<Self> {
         let Some(position) = table.remove("position") else {
             let error = Error::usage("`position` is missing");

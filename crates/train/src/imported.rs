@@ -60,9 +60,6 @@ impl FromStr for FileScaling {
 
 impl Imported {
     /// Its `config.json`, where it has one.
-    ///
-    /// # Errors
-    /// The text is none.
     pub fn config(&self) -> Result<Option<Map<String, Value>>> {
         let read = |text: &String| {
             serde_json::from_str(text).map_err(|error| {
@@ -73,9 +70,6 @@ impl Imported {
     }
 
     /// What its file says of its positions.
-    ///
-    /// # Errors
-    /// The text of the file is damaged.
     pub fn published(&self) -> Result<Option<Published>> {
         let Some(config) = self.config()? else { return Ok(None) };
         let Rotary { counts_from, scaling, .. } =

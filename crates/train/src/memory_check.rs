@@ -15,9 +15,6 @@ const TRAINED: u64 = 16;
 ///
 /// It counts weights, gradients and moments of every parameter, and estimates what the backward pass keeps of the
 /// largest batch that is computed at once. Nothing is allocated for it.
-///
-/// # Errors
-/// It does not fit, or model and encoding cannot be built.
 pub fn check(config: &RunConfig, vocab_size: usize, device: &Device) -> Result<()> {
     if *device != Device::flex() {
         return Ok(());
@@ -57,9 +54,6 @@ pub fn check(config: &RunConfig, vocab_size: usize, device: &Device) -> Result<(
 }
 
 /// The number of parameters of a model, before any weight is drawn.
-///
-/// # Errors
-/// Model and encoding cannot be built.
 pub fn parameters(config: &RunConfig, resolved: &Resolved) -> Result<u64> {
     let all = Init::counting(&Device::flex());
     Gpt::new(resolved, &config.position, &all)?;

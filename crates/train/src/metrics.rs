@@ -11,7 +11,6 @@ use longwave_core::{Error, Result, event_file, file, line_count, memory_check, s
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// The format of a line.
 pub const FORMAT: u32 = 1;
 
 /// One optimizer step.
@@ -119,9 +118,6 @@ pub struct Metrics {
 
 impl Metrics {
     /// Opens the file, keeping the lines of steps up to `step`.
-    ///
-    /// # Errors
-    /// The file cannot be read or written.
     pub fn open(folder: &Path, step: u64) -> Result<Self> {
         let path = folder.join("metrics.jsonl");
         let (kept, before) = if path.exists() { kept(&path, step)? } else { Default::default() };
@@ -131,9 +127,6 @@ impl Metrics {
     }
 
     /// Adds a line; it reaches the disk with the next [`flush`](Self::flush).
-    ///
-    /// # Errors
-    /// The metric holds a number JSON has no form for.
     pub fn push(&mut self, metric: &Metric) -> Result<()> {
         let line = serde_json::to_string(metric).map_err(|error| {
             Error::failed(format!("step {} cannot be written as JSON: {error}", metric.step))
@@ -144,9 +137,6 @@ impl Metrics {
     }
 
     /// Writes pending lines, so that they last through a power cut: a checkpoint that is written next needs them.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub fn flush(&mut self) -> Result<()> {
         if self.pending.is_empty() {
             return Ok(());
@@ -157,9 +147,6 @@ impl Metrics {
     }
 
     /// Records how many lines the file has, now that the training has come to its end.
-    ///
-    /// # Errors
-    /// The file cannot be read, or the count cannot be written.
     pub fn finish(&mut self) -> Result<()> {
         self.flush()?;
         line_count::record(&self.path, file::read_text(&self.path)?.lines().count())
@@ -167,9 +154,6 @@ impl Metrics {
 }
 
 /// What the validations of the last stage say; `None` where there is none. A line that is no step's metrics says nothing.
-///
-/// # Errors
-/// The file cannot be read.
 pub fn validated(folder: &Path) -> Result<Option<Validated>> {
     let path = folder.join("metrics.jsonl");
     let text = if path.exists() { file::read_text(&path)? } else { String::new() };

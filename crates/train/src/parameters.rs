@@ -11,7 +11,6 @@ use longwave_position::ParameterSpec;
 pub struct Parameter {
     /// Path of fields and indices, such as `blocks.0.attention.qkv`.
     pub name: String,
-    /// Its shape.
     pub shape: Vec<usize>,
     /// Whether weight decay applies: to matrices of the model, and to what an encoding says of its own parameters
     /// ([`ParameterSpec`]).
@@ -129,9 +128,6 @@ impl ModuleVisitor for Lister {
 }
 
 /// The numbers of a tensor on the host; waits for the device. `what` says in the error what they are.
-///
-/// # Errors
-/// The device fails.
 pub fn numbers<const D: usize>(what: &str, tensor: Tensor<D>) -> Result<Vec<f32>> {
     let read = tensor.into_data_as::<f32>().try_to_vec::<f32>();
     read.map_err(|error| Error::failed(format!("cannot read {what} back: {error:?}")))

@@ -13,9 +13,6 @@ use longwave_position::layout::TextLayout;
 use longwave_position::{ExtensionConfig, Init, Lengths, Positions, Reading};
 
 /// A reading as `stage` of a config trains it, made from that of a fresh or trained model.
-///
-/// # Errors
-/// A stage's extension does not apply, or its length has positions without a value.
 pub fn reading_after(config: &RunConfig, fresh: &Reading, stage: usize) -> Result<Reading> {
     let mut reading = config.as_published(fresh.clone())?;
     for stage in 1..=stage {
@@ -34,9 +31,6 @@ pub(crate) fn begin(config: &RunConfig, before: &Reading, stage: usize) -> Resul
 }
 
 /// The reading that a stage trains. A memory's segments are as long as its sequences from then on.
-///
-/// # Errors
-/// The extension does not apply, lays texts out, which is for training to say, or splits a learned encoding.
 fn trained_on(
     extend: &ExtensionConfig,
     head_scale: Option<f64>,
@@ -88,9 +82,6 @@ pub(crate) fn recorded(config: &RunConfig, stage: usize) -> Result<Vec<StageRead
 }
 
 /// A model with fresh weights on `device`, which reads as its file says where it was imported. One that is trained needs a device that tracks gradients.
-///
-/// # Errors
-/// The encoding does not fit the model's sizes, or its parts.
 pub fn fresh_model(config: &RunConfig, resolved: &Resolved, device: &Device) -> Result<Gpt> {
     let mut model = Gpt::new(resolved, &config.position, &Init::new(config.seed, device))?;
     model.position = config.as_published(model.position)?;
@@ -98,9 +89,6 @@ pub fn fresh_model(config: &RunConfig, resolved: &Resolved, device: &Device) -> 
 }
 
 /// The model of a checkpoint on `device`, without gradients.
-///
-/// # Errors
-/// The checkpoint does not fit the config, or the tokenizer not the encoding.
 pub fn restored_model(
     config: &RunConfig,
     resolved: &Resolved,
@@ -115,17 +103,11 @@ pub fn restored_model(
 
 /// Puts the weights of a checkpoint into a `fresh` model of the same config, with the reading that the checkpoint
 /// records. `device` is the plain device of the weights.
-///
-/// # Errors
-/// The checkpoint does not fit the config.
 pub fn restore(config: &RunConfig, fresh: Gpt, device: &Device, checkpoint: &Checkpoint) -> Result<Gpt> {
     checkpoint.weights(read_after(config, fresh, &checkpoint.meta.stages)?, device)
 }
 
 /// A fresh model that reads as recorded stages made it read.
-///
-/// # Errors
-/// A record is damaged, or does not fit the config.
 pub fn read_after(config: &RunConfig, fresh: Gpt, stages: &[StageReading]) -> Result<Gpt> {
     let mut model = fresh;
     for stage in stages {

@@ -82,9 +82,6 @@ impl RunConfig {
     }
 
     /// The reading of a model as its file says it, where it was imported; else the same.
-    ///
-    /// # Errors
-    /// The file's scaling does not apply to the encoding.
     pub fn as_published(&self, reading: Reading) -> Result<Reading> {
         match self.imported.as_ref().map(Imported::published).transpose()?.flatten() {
             Some(published) => reading.with_published(published, self.train.length),
@@ -92,7 +89,6 @@ impl RunConfig {
         }
     }
 
-    /// The last stage's number.
     pub fn last_stage(&self) -> usize {
         self.stages.len()
     }
@@ -139,18 +135,12 @@ impl RunConfig {
     }
 
     /// The precision that every stage trains in, on a device that has it.
-    ///
-    /// # Errors
-    /// The device does not compute in it.
     pub fn check_precision(&self, device: &Device) -> Result<Precision> {
         let precision = self.train.precision;
         precision.check("train.precision", device).map(|()| precision)
     }
 
     /// The document with every default written out.
-    ///
-    /// # Errors
-    /// A value that TOML has no form for.
     pub fn to_table(&self) -> Result<Table> {
         match Value::try_from(self) {
             Ok(Value::Table(table)) => Ok(table),
@@ -161,17 +151,11 @@ impl RunConfig {
     /// Identifies what is trained on which data: SHA-256 over data, model, position, train, stages and
     /// seed, not the name, not the evaluations, not where the data lies. `content_hash` is the corpus's and
     /// its tokenizer's. What changes no step is left out, such as `checkpoint_every`, so that a run can go on with another value of it.
-    ///
-    /// # Errors
-    /// As [`to_table`](Self::to_table).
     pub fn hash(&self, content_hash: &str) -> Result<String> {
         Ok(self.hash_by_seed(content_hash)?(self.seed))
     }
 
     /// The [`hash`](Self::hash) that the config has with any seed: runs that differ by their seed alone are hashed faster.
-    ///
-    /// # Errors
-    /// As [`to_table`](Self::to_table).
     pub fn hash_by_seed(&self, content_hash: &str) -> Result<impl Fn(u64) -> String + use<>> {
         let mut table = self.to_table()?;
         table.remove("name");
@@ -196,9 +180,6 @@ impl RunConfig {
 
     /// Identifies a model by its config alone: what an imported one is held against, whose weights (by
     /// [`imported`](Self::imported)) are no matter of the text that it is read on.
-    ///
-    /// # Errors
-    /// As [`to_table`](Self::to_table).
     pub fn weights_hash(&self) -> Result<String> {
         self.hash("")
     }

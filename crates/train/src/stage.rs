@@ -145,9 +145,6 @@ enum TrainedPartName {
 
 impl StageConfig {
     /// Reads one stage; `section` is its place in the file (`stage[0]`), `first` the `[train]` of the same file.
-    ///
-    /// # Errors
-    /// An unknown key, a wrong type, or a value that is not allowed.
     pub fn from_table(mut table: Table, section: &str, first: &TrainConfig) -> Result<Self> {
         check_keys(&table, section)?;
         for key in ["length", "steps"] {

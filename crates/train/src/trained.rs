@@ -14,7 +14,6 @@ use std::path::Path;
 /// A trained model with its tokenizer.
 #[derive(Clone, Debug)]
 pub struct Trained {
-    /// What was trained.
     pub config: RunConfig,
     /// The model's sizes.
     pub resolved: Resolved,
@@ -29,9 +28,6 @@ pub struct Trained {
 impl Trained {
     /// Opens a checkpoint of a run's folder with the tokenizer that lies beside it. The corpus may be gone: it
     /// is not looked at.
-    ///
-    /// # Errors
-    /// The folder holds no run or no such checkpoint, or its parts do not fit together.
     pub fn open(folder: &Path, which: CheckpointId, device: &Device) -> Result<Self> {
         let config = Run::read(folder)?;
         let checkpoint = Checkpoint::load(&existing_checkpoint(folder, which)?)?;

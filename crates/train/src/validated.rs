@@ -10,7 +10,6 @@ const WORTH_SAYING: f64 = 0.01;
 pub struct Validated {
     /// The best, the first of several.
     pub best: Best,
-    /// The last.
     pub last: Best,
 }
 

@@ -77,9 +77,6 @@ pub(crate) fn main(arguments: &[String]) -> ExitCode {
 }
 
 /// Reads an input; gives whether the reader accepts it.
-///
-/// # Errors
-/// What the reader does that it should not.
 fn fault(reader: &Reader, place: &mut Workplace, input: &[u8]) -> Result<bool, String> {
     let mut fastest = Duration::MAX;
     // The machine may be at other work: only an input that is slow three times is slow, and from the second time on the

@@ -19,7 +19,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use toml::Table;
 
-/// A reader of the program.
 pub(crate) struct Reader {
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,

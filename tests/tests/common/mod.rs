@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
-/// The program under test.
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_longwave-under-test");
 
 /// A small model on a small corpus of bytes; three evaluations of two lengths.
@@ -77,7 +76,6 @@ impl Project {
         project
     }
 
-    /// The program that runs here.
     pub fn program(&self) -> &'static str {
         self.program
     }

@@ -86,7 +86,6 @@ pub fn with_params<M: Module>(module: M, params: &BTreeMap<String, Tensor>) -> M
     module
 }
 
-/// A reading whose only encoding is the one given.
 pub fn reading_of(encoding: Encoding, dimensions: &Dimensions) -> Reading {
     let none = toml::Value::String("none".to_owned());
     let mut reading = reading(&none, dimensions, LogN::Off);

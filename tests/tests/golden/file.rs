@@ -33,7 +33,6 @@ pub struct Tensor {
     pub data: Vec<f64>,
 }
 
-/// All golden files of a folder, by name.
 pub fn read_folder(folder: &Path) -> Vec<File> {
     let entries = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
@@ -123,7 +122,6 @@ impl Outputs {
     }
 }
 
-/// A tensor's numbers.
 pub fn numbers<const D: usize>(tensor: BurnTensor<D>) -> Vec<f64> {
     let numbers = tensor.into_data_as::<f32>().try_to_vec::<f32>().unwrap();
     numbers.into_iter().map(f64::from).collect()

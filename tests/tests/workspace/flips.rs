@@ -89,7 +89,6 @@ fn check(
     [noticed, harmless]
 }
 
-/// What stands around a place.
 fn around(whole: &[u8], place: usize) -> String {
     String::from_utf8_lossy(&whole[place.saturating_sub(30)..(place + 10).min(whole.len())]).into_owned()
 }

@@ -8,7 +8,6 @@ use longwave_position::{ExtensionConfig, Init, Lengths, PositionConfig, Position
 
 /// Tokens of a segment, the training length.
 const SEGMENT: usize = 8;
-/// Two whole segments and a part of one.
 const LENGTH: usize = 21;
 
 fn model(position: &str) -> Gpt {

@@ -147,7 +147,6 @@ fn no_character_that_is_not_shown_reaches_the_terminal() {
     }
 }
 
-/// Each value is one that a message repeats.
 #[test]
 fn no_message_repeats_a_character_that_is_not_shown() {
     let project = Project::new();

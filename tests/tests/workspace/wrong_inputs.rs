@@ -231,7 +231,6 @@ fn messages(folder: &Path) -> BTreeMap<String, String> {
     found
 }
 
-/// How many there are, and that each says what to do.
 #[test]
 fn are_more_than_a_hundred_and_have_a_hint() {
     let messages = messages(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/workspace"));

@@ -18,7 +18,6 @@ use longwave_position::{ExtensionConfig, Init, Lengths, PositionConfig, Position
 const TRAIN: usize = 64;
 const LENGTH: usize = 192;
 const SCALE: f64 = 3.0;
-/// The lengths of the laws.
 pub const LENGTHS: Lengths = Lengths { train: TRAIN, length: LENGTH };
 /// Bands of a rotary model of the laws.
 pub const BANDS: usize = 4;
@@ -51,7 +50,6 @@ pub struct Law {
     check: fn(&Subject<'_>) -> Outcome,
 }
 
-/// Every law.
 pub const LAWS: &[Law] = &[
     Law { name: "short texts are read as promised", check: short_texts_are_kept },
     Law { name: "bands change as promised", check: bands_change_as_promised },
@@ -62,17 +60,11 @@ pub const LAWS: &[Law] = &[
 
 impl Law {
     /// Checks it for an extension, with what one of its examples promises.
-    ///
-    /// # Errors
-    /// The law does not hold, or the extension does not apply to the encoding of the example.
     pub fn check(&self, example: &Example, apply: Apply<'_>) -> Outcome {
         (self.check)(&Subject { model: model(example.encoding)?, example, apply })
     }
 
     /// Checks it for every example of an extension, by its kind.
-    ///
-    /// # Errors
-    /// The law does not hold, with the keys of the example.
     pub fn check_kind(&self, kind: &str) -> Outcome {
         let all = examples(BANDS, LENGTHS).map_err(|error| error.to_string())?;
         for (extension, example) in all.into_iter().filter(|(extension, _)| extension.kind() == kind) {

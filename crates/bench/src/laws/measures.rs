@@ -15,9 +15,6 @@ const TOKENS: [usize; 8] = [0, 1, 2, 129, 400, 130, 1000, 70];
 
 /// What a protocol says of its plans holds, with default keys: every target is scored once, no window reads more than the
 /// length or leaves its document, and lengths score the same tokens where the protocol says so.
-///
-/// # Errors
-/// What does not hold.
 pub fn plans_hold(protocol: Protocol) -> Outcome {
     let of_task = protocol.material() == Material::Answers;
     // How long texts are that a protocol makes of documents is its own affair.
@@ -95,9 +92,6 @@ fn targets(
 
 /// What a metric says of itself holds: its value follows from its sums, counts are whole, a share lies between 0 and 1,
 /// and better predictions are no worse.
-///
-/// # Errors
-/// What does not hold.
 pub fn values_hold(metric: Metric) -> Outcome {
     let scores: Vec<Vec<Score>> = (0..6_u32).map(document).collect();
     if let Some(sum) = metric.token_sum() {

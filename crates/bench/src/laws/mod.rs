@@ -11,7 +11,6 @@ use longwave_position::{encodings, laws};
 /// The error says what does not hold.
 pub type Outcome = std::result::Result<(), String>;
 
-/// Is given each law with its name.
 type Check<'a> = dyn FnMut(String, &dyn Fn() -> Outcome) -> Result<()> + 'a;
 
 fn ensure(holds: bool, what: impl FnOnce() -> String) -> Outcome {

@@ -138,7 +138,6 @@ fn attentions(length: usize) -> Vec<Operation> {
     operations
 }
 
-/// Operations row by row.
 fn by_rows(rows: usize) -> Vec<Operation> {
     let operation = |known: &longwave_kernels::Operation| {
         let longwave_kernels::Operation { name, sizes, run } = *known;

@@ -41,7 +41,6 @@ pub type Finding = std::result::Result<String, String>;
 pub struct Outcome {
     /// What was checked.
     pub name: String,
-    /// What was found.
     pub finding: Finding,
 }
 
@@ -142,9 +141,6 @@ fn within(
 }
 
 /// Runs every check and shows each as it ends; the number that failed.
-///
-/// # Errors
-/// `show` fails.
 pub fn run(checked: &Checked, show: &mut dyn FnMut(&Outcome) -> Result<()>) -> Result<usize> {
     let mut failed = 0;
     let mut each = |name: String, check: &mut dyn FnMut() -> Finding| {
@@ -170,7 +166,6 @@ fn largest(values: &[f32]) -> f32 {
     values.iter().fold(0.0_f32, |most, x| most.max(x.abs()))
 }
 
-/// The values of a tensor.
 fn list<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
     tensor.into_data().iter::<f32>().collect()
 }

@@ -37,7 +37,6 @@ pub type Cell = std::result::Result<Option<[f32; 2]>, String>;
 pub struct Row {
     /// What was computed.
     pub name: String,
-    /// In which precision.
     pub precision: Precision,
     /// For each length.
     pub cells: Vec<Cell>,
@@ -92,9 +91,6 @@ pub fn head(lengths: &[usize]) -> String {
 }
 
 /// Compares everything at some lengths, and shows each line as it ends; the number of lines that failed.
-///
-/// # Errors
-/// `show` fails.
 pub fn table(
     checked: &Checked,
     lengths: &[usize],

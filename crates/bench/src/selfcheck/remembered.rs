@@ -16,7 +16,6 @@ const FORMAT: u32 = 1;
 /// What was checked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
-    /// Version of this program.
     pub version: String,
     /// The device in words.
     pub device: String,
@@ -41,7 +40,6 @@ pub struct Verdict {
     format: u32,
     #[serde(flatten)]
     identity: Identity,
-    /// How many checks there were.
     pub checks: usize,
     /// Those that failed.
     pub failed: Vec<Failure>,
@@ -51,9 +49,6 @@ pub struct Verdict {
 
 impl Verdict {
     /// The verdict that lies below `cache`, or that of the checks, which are run and shown where there is none.
-    ///
-    /// # Errors
-    /// `show` fails. A verdict that cannot be written is not remembered, with a warning.
     pub fn known_or_found(
         cache: &Path,
         identity: &Identity,
@@ -95,9 +90,6 @@ impl Verdict {
     }
 
     /// Refuses a device that computes wrong.
-    ///
-    /// # Errors
-    /// A check failed.
     pub fn refuse_training(&self) -> Result<()> {
         let Some(message) = self.wrong() else { return Ok(()) };
         Err(Error::failed(format!("{message}; nothing is trained on it")).hint(

@@ -11,7 +11,6 @@ use toml::Value;
 
 const VOCAB: usize = 29;
 
-/// Makes the model on a device.
 pub(super) type Make<'a> = &'a dyn Fn(&Device) -> Result<Gpt, String>;
 
 /// What a device makes of a model.

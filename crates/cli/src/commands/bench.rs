@@ -139,7 +139,6 @@ struct BenchScaling {
     length: Option<Tokens>,
 }
 
-/// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     match &arguments.kind {
         BenchKind::Rope(own) => {
@@ -228,7 +227,6 @@ fn run_growth(own: &BenchGrowth) -> Result<()> {
     Ok(())
 }
 
-/// `--lengths` in tokens.
 fn in_tokens(lengths: &[Tokens], train: usize) -> Result<Vec<usize>> {
     lengths.iter().map(|length| length.whole("--lengths", Lengths { train, length: train })).collect()
 }

@@ -39,7 +39,6 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let (a, b) = (side(&arguments.run)?, side(&arguments.other)?);
     let mut filter = Filter { lengths: arguments.lengths.clone(), extend: Vec::new() };
@@ -68,7 +67,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     lines(&fitted(whole, width(), table).text_within(width()))
 }
 
-/// The names of the metrics.
 fn metrics() -> String {
     format!("What is compared: {}", one_of(Metric::comparable().map(Metric::name)))
 }

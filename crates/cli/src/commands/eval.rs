@@ -69,7 +69,6 @@ pub(crate) struct Arguments {
     of: RunOptions,
 }
 
-/// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     // A folder without a run is the first thing that can be wrong.
     let RunOptions { run, checkpoint, json, compute } = &arguments.of;

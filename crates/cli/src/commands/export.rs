@@ -35,7 +35,6 @@ pub(crate) struct Arguments {
     length: Option<Tokens>,
 }
 
-/// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     // Nothing is computed: weights go from file to file.
     let trained = Trained::open(&arguments.run, arguments.checkpoint, &Device::flex())?;

@@ -66,7 +66,6 @@ pub(crate) struct Arguments {
     of: RunOptions,
 }
 
-/// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let sampling = Sampling {
         temperature: arguments.temperature,

@@ -35,7 +35,6 @@ pub(crate) struct Arguments {
     set: Vec<String>,
 }
 
-/// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if arguments.check {
         return check(arguments);

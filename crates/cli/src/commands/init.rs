@@ -23,7 +23,6 @@ pub(crate) struct Arguments {
     force: bool,
 }
 
-/// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let Some(name) = &arguments.name else { return data(&list()) };
     let (kind, name, text) = find(name)?;

@@ -62,7 +62,6 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// What is looked at.
 struct Looked {
     /// In words, for the page.
     of: String,
@@ -74,7 +73,6 @@ struct Looked {
     model: Option<(Gpt, Resolved)>,
 }
 
-/// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if arguments.list {
         return list(arguments.json);

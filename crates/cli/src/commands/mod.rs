@@ -15,7 +15,6 @@ macro_rules! commands {
         }
 
         impl Command {
-            /// Runs the command.
             pub(crate) fn run(&self) -> Result<ExitCode> {
                 match self {
                     $(Self::$Name(arguments) => $module::run(arguments).map(Termination::report),)*

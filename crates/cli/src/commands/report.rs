@@ -46,7 +46,6 @@ pub(crate) struct Arguments {
     font: Option<PathBuf>,
 }
 
-/// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let against = arguments
         .against

@@ -34,7 +34,6 @@ enum Action {
     },
 }
 
-/// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if arguments.store != Path::new(longwave_study::document::STORE) && !arguments.store.is_dir() {
         return Err(Error::usage(format!("`{}` is no folder", arguments.store.display()))

@@ -12,7 +12,6 @@ pub(crate) struct Arguments {
     study: bool,
 }
 
-/// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let schema = if arguments.study {
         longwave_study::schema::schema()

@@ -26,7 +26,6 @@ pub(crate) struct Arguments {
     compute: Compute,
 }
 
-/// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if arguments.list {
         return list();

@@ -21,7 +21,6 @@ pub(crate) struct Arguments {
     options: Options,
 }
 
-/// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let (mut document, folder) = read_study(&arguments.file)?;
     let warnings = arguments.set.iter().map(|assignment| assign(&mut document, assignment));

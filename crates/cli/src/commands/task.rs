@@ -31,7 +31,6 @@ pub(crate) struct Arguments {
     follow: bool,
 }
 
-/// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let task = StudyTask::load(&arguments.file)?;
     interrupt::install()?;

@@ -38,7 +38,6 @@ pub(crate) struct Arguments {
     compute: Compute,
 }
 
-/// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let Arguments { compute, out, resume, seeds, format, .. } = arguments;
     let config = read_config(arguments.config.required()?, &arguments.set)?;

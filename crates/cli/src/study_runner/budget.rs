@@ -90,9 +90,6 @@ impl StudyRunner<'_> {
     }
 
     /// The next runs that the budget holds; none where it holds no more.
-    ///
-    /// # Errors
-    /// It does not hold the first ones.
     pub(super) fn next_portion(&self, ledger: &mut Ledger, wanted: &[usize]) -> Result<Vec<usize>> {
         let portion = self.portions(wanted).swap_remove(0);
         let estimate = self.seconds(&ledger.speeds, &portion, &ledger.costs) / self.jobs() as f64;

@@ -138,7 +138,6 @@ impl StudyRunner<'_> {
         runs.iter().copied().filter(is_trained).collect()
     }
 
-    /// One line for each run.
     fn listed(&self, costs: &[Option<Cost>], trained: &[usize]) -> String {
         let trained: HashSet<_> =
             trained.iter().filter_map(|&index| Some(self.plan.runs[index].job.as_ref().ok()?.id())).collect();

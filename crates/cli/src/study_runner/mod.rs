@@ -105,18 +105,15 @@ fn unfinished(plan: &Plan, store: &Store) -> Vec<usize> {
     distinct.filter(|(_, job)| store.work(job) != Work::Finished).map(|(index, _)| index).collect()
 }
 
-/// A study on its way.
 struct StudyRunner<'a> {
     study: &'a Study,
     options: &'a Options,
     plan: Plan,
     store: Store,
-    /// The study's own folder.
     folder: PathBuf,
     corpora: RefCell<Opened>,
     /// `cpu` or `gpu`.
     kind: &'static str,
-    /// Threads of a run.
     threads: usize,
 }
 

@@ -115,9 +115,6 @@ fn probe(job: &Job, machine: &Machine) -> Result<f64> {
 }
 
 /// Leaves so many sequences of a step that it takes a few seconds at most: the speed is that of a whole one.
-///
-/// # Errors
-/// One sequence takes longer.
 fn shorten(config: &mut RunConfig) -> Result<()> {
     let resolved = config.model.resolve(config.data.vocab_size().unwrap_or(1), config.train.length)?;
     let length = config.train.length;

@@ -12,9 +12,6 @@ use std::process::{Child, Command, Stdio};
 const SECONDS: &str = "1";
 
 /// The threads of a run: those of the study, or the number with which all cores train most tokens a second.
-///
-/// # Errors
-/// The study leaves the number open and its runs are not on this machine, or nothing can be measured.
 pub(super) fn of_a_run(study: &Study, kind: &str, options: &Options) -> Result<usize> {
     match study.threads {
         Some(threads) => Ok(threads),

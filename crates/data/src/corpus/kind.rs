@@ -87,9 +87,6 @@ pub(super) fn is_read(name: &str, says_split: bool) -> bool {
 }
 
 /// What a file holds. Its first bytes say how it is packed, whatever its name says.
-///
-/// # Errors
-/// It cannot be read, or holds no text as it is.
 pub(super) fn of(path: &Path) -> Result<(Format, Packing)> {
     let head = read_head(path, Packing::None)?;
     let packing = match head.as_slice() {

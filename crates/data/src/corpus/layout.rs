@@ -72,7 +72,6 @@ fn label(name: &str) -> &str {
     }
 }
 
-/// A few names, and how many more there are.
 pub(crate) fn listed(names: &[&str]) -> String {
     let shown: Vec<String> = names.iter().take(3).map(|name| format!("`{name}`")).collect();
     match names.len() - shown.len() {
@@ -86,9 +85,6 @@ const SAY: &str = "say which is which, e.g. `--set 'data.split={ train = \"*trai
 
 impl Layout {
     /// Assigns the files of the corpus `place`, in their order.
-    ///
-    /// # Errors
-    /// Names do not say clearly what is which split, or a file that the config names is not there.
     pub(super) fn new(found: Vec<Found>, config: &SplitConfig, place: &str) -> Result<Self> {
         let given = config.files();
         let says: Vec<Option<(String, Says)>> = found.iter().map(|found| said(&found.name)).collect();

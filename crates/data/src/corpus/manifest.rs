@@ -26,7 +26,6 @@ struct Entry {
 }
 
 impl Manifest {
-    /// Reads the manifest of a folder, if it has one.
     pub(super) fn read(folder: &Path) -> Result<Option<Self>> {
         let path = folder.join(MANIFEST);
         if !path.is_file() {
@@ -82,9 +81,6 @@ impl Corpus {
     }
 
     /// Whether the files' content is what the manifest says; `hashes` go with `sources`.
-    ///
-    /// # Errors
-    /// The first file that has changed, by name.
     pub(crate) fn check_content(&self, hashes: &[String]) -> Result<()> {
         let Some(manifest) = &self.manifest else { return Ok(()) };
         let expected: BTreeMap<_, _> = manifest

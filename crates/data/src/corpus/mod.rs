@@ -48,9 +48,6 @@ pub(crate) struct Corpus {
 
 /// Finds the files of a config's corpus, which may be the one that the program carries; `key` is what it is called in
 /// messages.
-///
-/// # Errors
-/// As [`find`], or the program's own corpus cannot be written into the cache.
 pub(crate) fn find_or_unpack(config: &DataConfig, key: &str) -> Result<Corpus> {
     let corpus = config.corpus.as_str();
     if embedded::is_named(corpus) && !Path::new(corpus).exists() {
@@ -68,10 +65,6 @@ pub(crate) fn find_or_unpack(config: &DataConfig, key: &str) -> Result<Corpus> {
 }
 
 /// Finds the files that a corpus names; `key` is what it is called in messages.
-///
-/// # Errors
-/// Nothing is there, a glob is malformed or matches no file, a folder holds no text file, a file is packed in a way that
-/// is not read, names do not say clearly what is which split, or a manifest cannot be read.
 pub(crate) fn find(config: &DataConfig, key: &str) -> Result<Corpus> {
     let corpus = config.corpus.as_str();
     let path = Path::new(corpus);

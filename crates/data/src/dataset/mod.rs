@@ -35,7 +35,6 @@ pub struct Dataset {
     place: String,
     /// SHA-256 of the text of each split, in the order of [`Split::ALL`].
     text: [Option<String>; 3],
-    /// How the text was read.
     notes: Vec<Note>,
     /// Why there is no text.
     missing: Option<Error>,
@@ -44,13 +43,11 @@ pub struct Dataset {
 /// Another text than the one that a run was trained on.
 #[derive(Clone, Debug)]
 pub struct OtherText {
-    /// Its tokens.
     pub tokens: TokenFile,
     /// Identifies documents, splits and tokenizer, as [`Dataset::content_hash`].
     pub content_hash: String,
     /// Identifies the text, as [`Dataset::text_hash`].
     pub text_hash: Option<String>,
-    /// How it was read.
     pub notes: Vec<Note>,
 }
 
@@ -59,11 +56,6 @@ impl Dataset {
     ///
     /// Documents longer than 1 MiB are tokenized in pieces, cut after the last line end that fits (or
     /// between two characters), so the tokens at a cut may differ from those of the uncut text.
-    ///
-    /// # Errors
-    /// The config is not valid; the corpus is missing, empty, not what its manifest says, not readable
-    /// as text or JSON lines, or too small for its splits; the tokenizer cannot be read or trained; the
-    /// cache cannot be written.
     pub fn open(config: &DataConfig, progress: &mut dyn FnMut(Progress)) -> Result<Self> {
         config.validate()?;
         if let Some(task) = &config.task {
@@ -128,9 +120,6 @@ impl Dataset {
 
     /// Another corpus as tokens of this one's tokenizer, at a split. A corpus without folders `train`,
     /// `valid` and `test` is read whole, as the split `test`.
-    ///
-    /// # Errors
-    /// As [`open`](Self::open), or a corpus without such folders has no split but `test`.
     pub fn other_text(&self, corpus: &str, split: Split) -> Result<OtherText> {
         let named = DataConfig { corpus: corpus.to_owned(), beside: None, ..self.config.clone() };
         let named = DataConfig { split: SplitConfig::default(), ..named };
@@ -226,9 +215,6 @@ impl Dataset {
 
     /// The training batch of `step`: windows of the training text, or sequences of the task. A pure
     /// function of its arguments; see [`batch()`] and [`TaskConfig::batch`].
-    ///
-    /// # Errors
-    /// As those.
     pub fn batch(
         &self,
         sampling: Sampling,
@@ -277,9 +263,6 @@ impl Dataset {
     }
 
     /// Fails where the text of a run was not found.
-    ///
-    /// # Errors
-    /// It was not: the places that were tried.
     pub fn check_text(&self) -> Result<()> {
         self.missing.clone().map_or(Ok(()), Err)
     }

@@ -57,7 +57,6 @@ fn message(config: &DataConfig) -> String {
     error.to_string()
 }
 
-/// Name and text of every document of a split.
 fn documents(dataset: &Dataset, split: Split) -> Vec<(String, String)> {
     let tokens = dataset.tokens(split);
     (0..tokens.documents())

@@ -29,7 +29,6 @@ fn overlap(files: &[(String, String)], most: [usize; 2]) -> Overlap {
     comparison.finish()
 }
 
-/// Words that no other range has.
 fn words(range: std::ops::Range<usize>) -> String {
     range.map(|word| format!("w{word}")).collect::<Vec<_>>().join(" ")
 }

@@ -35,9 +35,6 @@ pub(crate) enum Part<'a> {
 pub(crate) type Sink<'a> = dyn FnMut(Part<'_>) -> Result<()> + 'a;
 
 /// Passes the documents of a file to `sink`; `field` holds the text of a line or row.
-///
-/// # Errors
-/// The file cannot be read or unpacked, or `sink` fails.
 pub(crate) fn read(source: &Source, field: &str, sink: &mut Sink<'_>) -> Result<()> {
     match source.format {
         Format::Text => text::read(source, sink),

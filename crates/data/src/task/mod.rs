@@ -180,9 +180,6 @@ impl TaskConfig {
     }
 
     /// Checks every value.
-    ///
-    /// # Errors
-    /// A value out of range, or a key that means nothing for the kind.
     pub fn validate(&self) -> Result<()> {
         let name = self.name();
         let keys = [
@@ -229,9 +226,6 @@ impl TaskConfig {
     }
 
     /// Rejects lengths that hold no sequence of the task, or more of it than it has symbols for.
-    ///
-    /// # Errors
-    /// The length is too short, or too long for `assoc_recall`. `key` is named.
     pub fn check_length(&self, key: &str, length: usize) -> Result<()> {
         let tokens = length + 1;
         if tokens < self.shortest() {
@@ -281,17 +275,10 @@ impl TaskConfig {
 
     /// The training batch of `step`: `batch` sequences in rows of `length` inputs and, one token further,
     /// their targets, of which those of answers are scored. A pure function of its arguments.
-    ///
-    /// # Errors
-    /// `batch` is zero, or [`check_length`](Self::check_length) rejects `train.length`.
     pub fn batch(&self, seed: u64, step: u64, batch: usize, length: usize) -> Result<Batch> {
         self.rows(Stream::new(seed, "task", step), batch, length)
     }
 
-    /// Validation batch number `index`, the same for all runs.
-    ///
-    /// # Errors
-    /// As [`batch`](Self::batch).
     pub fn validation(&self, index: u64, batch: usize, length: usize) -> Result<Batch> {
         self.rows(Stream::new(self.seed, "task validation", index), batch, length)
     }
@@ -333,9 +320,6 @@ impl TaskConfig {
 
     /// The sequences of a split's test at `length`, each as long as fits into `length + 1` tokens; those of every
     /// split and length are drawn for themselves.
-    ///
-    /// # Errors
-    /// As [`check_length`](Self::check_length).
     pub fn questions(&self, split: Split, count: usize, length: usize) -> Result<Questions> {
         self.check_length("evaluate.lengths", length)?;
         let mut documents = Vec::with_capacity(count);
@@ -354,7 +338,6 @@ impl TaskConfig {
     }
 }
 
-/// `count` letters from the first `alphabet` ones.
 fn letters(stream: &mut Stream, count: usize, alphabet: usize) -> Vec<u8> {
     (0..count).map(|_| b'a' + below(stream, alphabet) as u8).collect()
 }

@@ -7,7 +7,6 @@ use tokenizers::pre_tokenizers::byte_level::ByteLevel;
 /// The smallest vocabulary of a byte-level tokenizer: one entry for each byte.
 pub(crate) const BYTES: usize = 256;
 
-/// How many bytes of text each token stands for.
 #[derive(Clone, Debug)]
 pub(crate) enum TokenBytes {
     /// Every token is one byte.

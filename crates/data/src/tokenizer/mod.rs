@@ -47,9 +47,6 @@ impl Tokenizer {
 
     /// Reads a `tokenizer.json` (as written by [`Tokenizer::save`] or any other program). What would make
     /// its tokens depend on more than the text is switched off: truncation, padding, dropout.
-    ///
-    /// # Errors
-    /// The file is missing, or no tokenizer.
     pub fn load(path: &Path) -> Result<Self> {
         Self::from_json(&file::read_text(path)?).map_err(|error| {
             error
@@ -59,9 +56,6 @@ impl Tokenizer {
     }
 
     /// Reads the `tokenizer.json` of a run's folder, whose SHA-256 is known since the run was trained.
-    ///
-    /// # Errors
-    /// As [`load`](Self::load), or the file has changed.
     pub fn of_run(folder: &Path, sha256: Option<&str>) -> Result<Self> {
         let path = folder.join("tokenizer.json");
         if sha256.is_some_and(|expected| file::sha256(&path).is_ok_and(|found| found != expected)) {
@@ -140,9 +134,6 @@ impl Tokenizer {
     }
 
     /// The token with which `data.bos` says that texts begin.
-    ///
-    /// # Errors
-    /// It is none of this tokenizer.
     pub fn bos(&self, token: &str) -> Result<Option<u32>> {
         if token.is_empty() {
             return Ok(None);
@@ -154,9 +145,6 @@ impl Tokenizer {
     }
 
     /// The tokens of a text. Nothing is added at its ends, whatever the tokenizer would add there.
-    ///
-    /// # Errors
-    /// The tokenizer has no token for a part of the text.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>> {
         Ok(match &self.kind {
             Kind::Bytes => text.bytes().map(u32::from).collect(),
@@ -168,9 +156,6 @@ impl Tokenizer {
     }
 
     /// The text of tokens. Bytes that are no UTF-8 (a cut character) become U+FFFD.
-    ///
-    /// # Errors
-    /// An id is not in the vocabulary.
     pub fn decode(&self, ids: &[u32]) -> Result<String> {
         let size = self.vocab_size();
         if let Some(id) = ids.iter().find(|&&id| id as usize >= size) {
@@ -189,17 +174,11 @@ impl Tokenizer {
     }
 
     /// Writes a `tokenizer.json` that [`Tokenizer::load`] and the `tokenizers` library read.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub fn save(&self, path: &Path) -> Result<()> {
         file::write(path, self.to_json()?.as_bytes())
     }
 
     /// The content of the `tokenizer.json` that [`Tokenizer::save`] writes.
-    ///
-    /// # Errors
-    /// The library of tokenizers has no JSON for it.
     pub fn to_json(&self) -> Result<String> {
         match &self.kind {
             Kind::Bytes => {
@@ -247,9 +226,6 @@ impl Tokenizer {
 }
 
 /// Calls the library of tokenizers.
-///
-/// # Errors
-/// It panics.
 fn guarded<T>(call: impl FnOnce() -> T) -> Result<T> {
     crate::guarded::guarded("tokenizers", call)
         .map_err(|error| error.hint("write the tokenizer.json again with the `tokenizers` library"))

@@ -5,7 +5,6 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
 
-/// Which checkpoints of a run a block reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Checkpoints {
     /// The end of training.
@@ -26,9 +25,6 @@ impl Checkpoints {
     }
 
     /// The steps before the last that are read, of those that a run keeps. `section` is the block's place in the file.
-    ///
-    /// # Errors
-    /// The run keeps none, or not this one.
     pub fn steps(&self, kept: &[u64], section: &str) -> Result<Vec<u64>> {
         let key = format!("{section}.checkpoints");
         match self {

@@ -83,11 +83,9 @@ pub struct ResolvedEvaluate {
     pub extend: Vec<Value>,
     /// Which windows are read and which of their tokens are scored.
     pub protocol: Protocol,
-    /// Other text to read than the corpus of the run.
     pub corpus: Option<String>,
     /// The part of the corpus to read.
     pub split: Split,
-    /// Which checkpoints are read.
     pub checkpoints: Checkpoints,
     /// Length of the first training stage, in tokens.
     pub train_length: usize,
@@ -117,9 +115,6 @@ impl Default for EvaluateConfig {
 impl EvaluateConfig {
     /// The same block with every length as a number of tokens: what resolved configs hold, so that a run is
     /// identified by what it reads, however that is written.
-    ///
-    /// # Errors
-    /// A length is less than one token.
     pub fn in_tokens(&self, section: &str, train_length: usize) -> Result<Self> {
         let lengths = Lengths { train: train_length, length: train_length };
         let count =
@@ -143,9 +138,6 @@ impl EvaluateConfig {
     ///
     /// `section` is its place in the file (`evaluate[0]`), `train_length` the tokens of a training
     /// sequence of the first stage.
-    ///
-    /// # Errors
-    /// A value out of range, or a key that means nothing under the protocol.
     pub fn validate(&self, section: &str, train_length: usize) -> Result<ResolvedEvaluate> {
         let block = self.in_tokens(section, train_length)?;
         let lengths: Vec<usize> =
@@ -249,33 +241,19 @@ impl<'de> Visitor<'de> for BlockVisitor {
 
 impl ResolvedEvaluate {
     /// Where its documents come from.
-    ///
-    /// # Errors
-    /// As [`Source::open`].
     pub fn source<'a>(&self, dataset: &'a Dataset) -> Result<Source<'a>> {
         Source::open(dataset, self.corpus.as_deref(), self.split)
     }
 
-    /// What is read at one of the lengths.
-    ///
-    /// # Errors
-    /// The protocol asks a task and there is none, or it does not fit the length.
     pub fn text(&self, length: usize, source: &Source<'_>) -> Result<Text> {
         self.protocol.text(&self.keys, length, source)
     }
 
-    /// The windows of one of the lengths in the text of that length.
-    ///
-    /// # Errors
-    /// No document is long enough for one window.
     pub fn windows(&self, length: usize, text: &Text) -> Result<Plan> {
         self.plan_of(length, &Documents { tokens: &text.lengths(), answers: text.answers() })
     }
 
     /// The windows of one of the lengths, for documents of so many tokens each.
-    ///
-    /// # Errors
-    /// No document is long enough for one window.
     pub fn plan(&self, length: usize, documents: &[usize]) -> Result<Plan> {
         self.plan_of(length, &Documents { tokens: documents, answers: &[] })
     }

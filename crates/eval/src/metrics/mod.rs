@@ -80,16 +80,12 @@ metrics! {
 
 static REGISTRY: Registry<Metric> = Registry::new("metric");
 
-/// The metrics that the program has registered.
 pub fn registered() -> &'static [Metric] {
     REGISTRY.entries()
 }
 
 /// Adds metrics that another crate defines, each with its name, before anything reads the list. Protocols come first:
 /// columns and their keys stand in one row.
-///
-/// # Errors
-/// A name, a column or the name of sums is taken or not allowed, or the list was read before.
 pub fn register(entries: Vec<(&'static str, &'static dyn Measure)>) -> Result<()> {
     let mut known: Vec<Metric> = Metric::OF_THE_WORKSPACE.to_vec();
     for &(name, measure) in &entries {

@@ -54,14 +54,12 @@ impl DocumentSums {
         Self { tokens, blocks: false, sums: Vec::new() }
     }
 
-    /// The same with sums of numbers.
     #[must_use]
     pub fn with_numbers(mut self, name: &str, sums: Vec<f64>) -> Self {
         self.sums.push((name.to_owned(), Sums::Numbers(sums)));
         self
     }
 
-    /// The same with counts.
     #[must_use]
     pub fn with_counts(mut self, name: &str, counts: Vec<u64>) -> Self {
         self.sums.push((name.to_owned(), Sums::Counts(counts)));
@@ -69,9 +67,6 @@ impl DocumentSums {
     }
 
     /// Checks that every list has one number for each document.
-    ///
-    /// # Errors
-    /// One has more or fewer, in words.
     pub(crate) fn check(&self) -> Result<(), String> {
         let documents = self.tokens.len();
         let count = |sums: &Sums| match sums {
@@ -197,7 +192,6 @@ pub struct Facts<'a> {
     pub bytes: u64,
     /// The values of the metrics so far, or of the row.
     pub values: &'a Values,
-    /// Sums per document.
     pub per_document: Option<&'a DocumentSums>,
     /// The loss minus that of the reference reading.
     pub difference: Option<DifferenceFacts<'a>>,

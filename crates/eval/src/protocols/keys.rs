@@ -26,12 +26,10 @@ pub enum Unit {
 }
 
 impl Key {
-    /// A key in tokens.
     pub const fn tokens(name: &'static str, description: &'static str) -> Self {
         Self { name, description, unit: Unit::Tokens, always_in_rows: false }
     }
 
-    /// A key that is a number of things.
     pub const fn count(name: &'static str, description: &'static str) -> Self {
         Self { name, description, unit: Unit::Count, always_in_rows: false }
     }
@@ -43,7 +41,6 @@ impl Key {
     }
 }
 
-/// The key that every protocol of text reads.
 pub const WINDOWS_PER_DOCUMENT: Key =
     Key::count("windows_per_document", "keeps the first so many windows of each document. Default: all.")
         .always_in_rows();
@@ -80,12 +77,10 @@ impl<T: Copy> Keys<T> {
         self.0.get(name).copied()
     }
 
-    /// Gives a key a value.
     pub fn set(&mut self, key: Key, value: T) {
         self.0.insert(key.name, value);
     }
 
-    /// The same values and one more.
     #[must_use]
     pub fn with(mut self, key: Key, value: T) -> Self {
         self.set(key, value);

@@ -83,15 +83,11 @@ protocols! {
 
 static REGISTRY: Registry<Protocol> = Registry::new("protocol");
 
-/// The protocols that the program has registered.
 pub fn registered() -> &'static [Protocol] {
     REGISTRY.entries()
 }
 
 /// Adds protocols that another crate defines, each with its name, before anything reads the list.
-///
-/// # Errors
-/// A name is taken or not allowed, a key has the name of another field, or the list was read before.
 pub fn register(entries: Vec<(&'static str, &'static dyn Rules)>) -> Result<()> {
     let mut known: Vec<Protocol> = Protocol::OF_THE_WORKSPACE.to_vec();
     for &(name, rules) in &entries {
@@ -137,10 +133,6 @@ impl Protocol {
         &ALL
     }
 
-    /// Checks that a source has what the protocol reads.
-    ///
-    /// # Errors
-    /// A task is asked as text is read, or the other way round.
     pub fn check_source(self, source: &Source<'_>) -> Result<()> {
         let asks = self.material() == crate::text::Material::Answers;
         if asks && !source.has_task() {
@@ -163,9 +155,6 @@ impl Protocol {
     }
 
     /// Checks the keys of a block and fills in those that are not given.
-    ///
-    /// # Errors
-    /// A value that is not allowed, or a key that means nothing under the protocol.
     pub fn fill_in(self, block: &Given<'_>) -> Result<Keys> {
         self.check_shared(block)?;
         for key in keys() {

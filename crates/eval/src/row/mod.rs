@@ -65,7 +65,6 @@ pub struct ResultRow {
     pub run: String,
     /// Hash of what the model was trained with.
     pub config_hash: String,
-    /// Seed of the run.
     pub seed: u64,
     /// Kind of the encoding that the model was trained with.
     pub encoding: String,
@@ -135,7 +134,6 @@ pub struct ResultRow {
     pub repeatable: Option<bool>,
     /// Threads it was measured with.
     pub threads: usize,
-    /// Version of the program.
     pub version: String,
 }
 
@@ -189,9 +187,6 @@ impl ResultRow {
     }
 
     /// What tells this measurement from others: the row without its measured values.
-    ///
-    /// # Errors
-    /// A value has no JSON form.
     pub fn identity(&self) -> Result<String> {
         let value = serde_json::to_value(self).map_err(|error| store::unwritable(&error))?;
         let Value::Object(mut fields) = value else {
@@ -202,9 +197,6 @@ impl ResultRow {
     }
 
     /// Checks what every reader of a row relies on.
-    ///
-    /// # Errors
-    /// A length is none, or lists of documents do not belong together, in words.
     fn check(&self) -> std::result::Result<(), String> {
         const LONGEST: usize = 1 << 53;
         let Settings { train_length, length, .. } = self.settings;

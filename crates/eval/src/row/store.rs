@@ -11,9 +11,6 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 /// Reads all rows of a results file, in order.
-///
-/// # Errors
-/// The file is missing, a line is no row, or rows that were there when it was finished are lost; the message names the line.
 pub fn read_rows(path: &Path) -> Result<Vec<ResultRow>> {
     let (rows, lost) = rows_left(path)?;
     lost.map_or(Ok(rows), Err)
@@ -21,9 +18,6 @@ pub fn read_rows(path: &Path) -> Result<Vec<ResultRow>> {
 
 /// Reads the rows that are left of a results file, for who measures again what is asked for; a warning says that others
 /// are lost.
-///
-/// # Errors
-/// The file is missing or a line is no row; the message names the line.
 pub fn read_rows_left(path: &Path) -> Result<Vec<ResultRow>> {
     let (rows, lost) = rows_left(path)?;
     if let Some(lost) = lost {
@@ -44,9 +38,6 @@ fn rows_left(path: &Path) -> Result<(Vec<ResultRow>, Option<Error>)> {
 }
 
 /// Records how many rows a results file has, now that all that were asked for are measured.
-///
-/// # Errors
-/// The file cannot be read, or the count cannot be written.
 pub fn record_count(path: &Path) -> Result<()> {
     // No other process adds a row in between.
     let _lock = lock(path.parent().unwrap_or(path))?;
@@ -57,9 +48,6 @@ pub fn record_count(path: &Path) -> Result<()> {
 ///
 /// The file appears whole or stays as it was, and rows that another process adds meanwhile are kept
 /// where the file system can lock a folder.
-///
-/// # Errors
-/// The folder is gone, the file cannot be written, or a line of it is no row: it is left as it is then.
 pub fn write_rows(path: &Path, rows: &[ResultRow]) -> Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let _lock = lock(folder)?;
@@ -68,9 +56,6 @@ pub fn write_rows(path: &Path, rows: &[ResultRow]) -> Result<()> {
 }
 
 /// Makes these rows all that a results file holds, in their order.
-///
-/// # Errors
-/// The folder is gone, or the file cannot be written.
 pub fn replace_rows(path: &Path, rows: &[ResultRow]) -> Result<()> {
     write_after(path, "", rows)
 }
@@ -96,9 +81,6 @@ fn write_after(path: &Path, old: &str, rows: &[ResultRow]) -> Result<()> {
 }
 
 /// A row as a line of a file, with its checksum.
-///
-/// # Errors
-/// A value has no JSON form.
 pub fn line(row: &ResultRow) -> Result<String> {
     serde_json::to_string(row).map(|line| sealed_line::seal(&line)).map_err(|error| unwritable(&error))
 }

@@ -38,9 +38,6 @@ fn first_below(turns: f64, inv_freq: &[f64], length: usize) -> usize {
 
 impl CriticalBands {
     /// Those of frequencies that were trained on `train` tokens, for texts `scale` times as long.
-    ///
-    /// # Errors
-    /// Every band makes more than ten turns in L.
     pub(super) fn new(inv_freq: &[f64], train: usize, scale: f64) -> Result<Self> {
         let bands = inv_freq.len();
         let first = first_below(TURNS, inv_freq, train);

@@ -143,7 +143,6 @@ impl Search {
         json!({ "search": config, "with": self.with })
     }
 
-    /// The extension that a row of the search holds.
     pub(crate) fn found(&self, row: &ResultRow) -> Result<ExtensionConfig> {
         let value = Value::try_from(&row.extend_config)
             .map_err(|error| Error::failed(format!("the row of a search is damaged: {error}")))?;

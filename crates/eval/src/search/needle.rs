@@ -78,9 +78,6 @@ impl Needles {
 impl Search {
     /// The windows that ask for needles, where the search is measured by them and the run has no task, whose answers serve
     /// as they are.
-    ///
-    /// # Errors
-    /// No document of the validation split is long enough, or a window does not fit in memory.
     pub(crate) fn check_needles(
         &self,
         block: &ResolvedEvaluate,

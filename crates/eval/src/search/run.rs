@@ -19,9 +19,6 @@ use std::path::Path;
 /// Runs the search, or finds its result among the known rows; returns the row of the best reading on the validation
 /// split. It stores what it tries in `folder`: an interrupted search continues from there, and a larger one starts with
 /// it.
-///
-/// # Errors
-/// As [`evaluate()`], or the folder cannot be read or written.
 pub(crate) fn run(
     subject: &Subject<'_>,
     evaluation: &Evaluation,

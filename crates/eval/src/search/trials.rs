@@ -35,9 +35,6 @@ struct Trial {
 
 impl Trials {
     /// The readings of `subject` that were tried, from its file below `folder`.
-    ///
-    /// # Errors
-    /// The file cannot be read, or a line of it is damaged.
     pub(super) fn open(folder: &Path, subject: &Value) -> Result<Self> {
         let first = canonical::text(json!({ "format": FORMAT, "subject": subject }));
         let key = file::sha256_of(first.as_bytes());
@@ -72,9 +69,6 @@ impl Trials {
     }
 
     /// Stores the loss of a reading. The file appears whole or stays as it was.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub(super) fn add(&mut self, genome: &Genome, loss: f64) -> Result<()> {
         let trial = Trial { genome: genome.clone(), loss: loss.is_finite().then_some(loss) };
         let line = serde_json::to_string(&trial)

@@ -78,7 +78,6 @@ impl Fields {
         }
     }
 
-    /// What every layer reads.
     fn stack(&mut self, architecture: Architecture, layers: usize) -> Result<Vec<Layer>> {
         let windows = self.windows(architecture, layers)?;
         let turns = match architecture {

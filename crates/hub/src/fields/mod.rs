@@ -74,7 +74,6 @@ const WITHOUT_EFFECT: &[&str] = &[
 /// A model as its `config.json` describes it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Described {
-    /// Its architecture.
     pub architecture: Architecture,
     /// Entries of its vocabulary.
     pub vocab_size: usize,
@@ -106,9 +105,6 @@ impl Described {
 }
 
 /// Reads the fields of a published architecture.
-///
-/// # Errors
-/// A field is missing, unknown, or says what our model does not compute.
 pub fn read(fields: &Map<String, Value>) -> Result<Described> {
     let kind = fields.get("model_type").and_then(Value::as_str).unwrap_or_default().to_owned();
     if let Some(text) = fields.get("text_config") {
@@ -145,9 +141,6 @@ fn unknown_model_type(kind: &str) -> Error {
 }
 
 /// The fields of a run: those that its file had, where it was imported.
-///
-/// # Errors
-/// The file that the run keeps is damaged.
 pub fn of_run(
     architecture: Architecture,
     config: &RunConfig,
@@ -173,9 +166,6 @@ pub(super) fn same(a: &Value, b: &Value) -> bool {
 }
 
 /// A JSON object as a TOML table.
-///
-/// # Errors
-/// It is none, or holds a null.
 pub(super) fn table(value: &Value) -> Result<toml::Table> {
     toml::Table::try_from(value)
         .map_err(|error| Error::failed(format!("the config cannot be written as TOML: {error}")))

@@ -69,7 +69,7 @@ pub(super) fn write(
                 "hidden_act": match model.feed_forward {
                     FeedForwardKind::Gelu => "gelu",
                     FeedForwardKind::ReluSquared => "relu2",
-                    _ => "silu",
+                    FeedForwardKind::Swiglu => "silu",
                 },
                 "rms_norm_eps": model.norm_eps,
                 "max_position_embeddings": d.train_length,

@@ -36,9 +36,7 @@ pub enum Attention {
 /// The mean attention probability by distance.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AttentionByDistance {
-    /// The split that was read.
     pub split: String,
-    /// Windows that were read.
     pub windows: usize,
     /// Tokens of the shortest and of the longest of them.
     pub tokens: [usize; 2],
@@ -50,7 +48,6 @@ pub struct AttentionByDistance {
     pub train_length: usize,
     /// The first and the last distance of each bin, in tokens back: the same up to [`SINGLE`].
     pub distances: Vec<[usize; 2]>,
-    /// The layers.
     pub layers: Vec<LayerAttention>,
 }
 
@@ -61,7 +58,6 @@ pub struct LayerAttention {
     pub index: usize,
     /// The mean over its heads.
     pub mean: Profile,
-    /// Each of its heads.
     pub heads: Vec<Profile>,
 }
 
@@ -87,9 +83,6 @@ pub struct Profile {
 impl Attention {
     /// Measures where a model attends that was trained on texts of `train_length` tokens; where it has no probabilities, says
     /// so.
-    ///
-    /// # Errors
-    /// The encoding is not defined at the length, or the probabilities cannot be read back.
     pub fn measure(model: &Gpt, reading: &Reading, train_length: usize, sample: &Sample) -> Result<Self> {
         if let Err(error) = watched::check(reading) {
             return Ok(Self::None { why_not: error.message().to_owned() });
@@ -221,7 +214,6 @@ impl Sums {
     }
 }
 
-/// The mean of all heads.
 fn mean(heads: &[HeadSums]) -> HeadSums {
     let count = heads.len().max(1) as f64;
     let mut mean = HeadSums::default();

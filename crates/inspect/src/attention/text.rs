@@ -17,7 +17,6 @@ impl Attention {
 }
 
 impl AttentionByDistance {
-    /// What the numbers come from.
     pub fn measured_on(&self) -> String {
         let [shortest, longest] = self.tokens;
         let up_to = if shortest < longest { "up to " } else { "" };
@@ -58,7 +57,6 @@ impl AttentionByDistance {
     }
 }
 
-/// A number of things.
 fn counted(number: usize, unit: &str) -> String {
     if number == 1 { format!("1 {unit}") } else { format!("{number} {unit}s") }
 }

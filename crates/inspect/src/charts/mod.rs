@@ -18,9 +18,7 @@ const LOWEST_LOGIT: f64 = -8.0;
 pub struct Drawing {
     /// The file's name, without its ending.
     pub file: String,
-    /// What is shown.
     pub title: String,
-    /// How to read it.
     pub caption: String,
     form: Form,
 }
@@ -33,9 +31,6 @@ enum Form {
 
 impl Drawing {
     /// The picture as an SVG document.
-    ///
-    /// # Errors
-    /// There is nothing to draw.
     pub fn svg(&self) -> Result<String> {
         match &self.form {
             Form::Chart(chart) => plot::svg(chart),
@@ -56,9 +51,6 @@ impl Drawing {
 
 /// Writes the drawings of every picture into a folder, as SVG and PNG, and `index.html`, which shows them with what the
 /// terminal shows; gives the paths. `of` says in words what was looked at.
-///
-/// # Errors
-/// A file cannot be written.
 pub fn write(pictures: &[Picture], of: &str, folder: &Path) -> Result<Vec<PathBuf>> {
     let mut shown = Vec::new();
     let mut paths = Vec::new();

@@ -68,13 +68,11 @@ impl Detail {
 pub struct Picture {
     /// `position.kind`.
     pub encoding: &'static str,
-    /// What it does, in one line.
     pub summary: &'static str,
     /// Where it was published.
     pub source: &'static str,
     /// What it computes with its default keys, in the notation of [`typeset`](crate::typeset).
     pub formula: &'static str,
-    /// Where it acts.
     pub acts: Vec<HookPoint>,
     /// What happens past the training length.
     pub past: String,
@@ -84,7 +82,6 @@ pub struct Picture {
     pub train_length: usize,
     /// The length that is read, in tokens.
     pub length: usize,
-    /// The extension it is read with.
     pub extend: ExtensionConfig,
     /// What that extension changes with its default keys, in the same notation.
     pub extend_formula: &'static str,
@@ -140,7 +137,6 @@ pub struct Layer {
 pub struct Spectrum {
     /// The base as trained.
     pub base: f64,
-    /// The base as read.
     pub base_read: f64,
     /// Multiplier on cos and sin as read; a temperature t counts as `1 / sqrt(t)`, which divides q.k as it does.
     pub attention_factor: f64,
@@ -171,7 +167,6 @@ pub struct ByDistance {
     pub distances: Vec<usize>,
     /// As trained: for each head, or once for all of them, a number a distance; none where the key is hidden.
     pub trained: Vec<Row>,
-    /// As read.
     pub read: Vec<Row>,
 }
 
@@ -197,9 +192,6 @@ pub enum Matrix {
 }
 
 /// The pictures of all encodings of a model.
-///
-/// # Errors
-/// The encoding is not defined at the length, or the extension changes the layout of texts and no encoding.
 pub fn pictures(
     trained: &Reading,
     read: &Reading,
@@ -304,7 +296,6 @@ fn past(facts: &EncodingInfo, trained: &Encoding, train_length: usize) -> String
     }
 }
 
-/// The layers that read an encoding.
 fn layers(read: &Reading, encoding: usize, length: usize, width: usize) -> Vec<Layer> {
     let positions = Positions::range(0..length);
     let layers = read.layers().iter().enumerate();

@@ -80,7 +80,6 @@ fn formula(name: &str, formula: &str) -> String {
     format!("{name:<10}  {lines}   (default keys)\n")
 }
 
-/// What a layer sees, as a line.
 fn layer(layer: &Layer, with_attention: bool) -> String {
     let window =
         layer.window.map_or("every earlier key".to_owned(), |window| format!("a window of {window}"));

@@ -9,7 +9,6 @@ use std::ops::Range;
 /// logits.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Segment {
-    /// The number of the range.
     pub(super) range: usize,
     pub(super) start: usize,
     pub(super) end: usize,
@@ -21,7 +20,6 @@ impl Segment {
         self.end - self.start
     }
 
-    /// The columns of the keys `run`.
     pub(super) fn columns(&self, run: &Range<usize>) -> Range<usize> {
         self.at + run.start - self.start..self.at + run.end - self.start
     }

@@ -21,7 +21,6 @@ pub(super) const INPUTS: usize = 12;
 #[derive(Clone)]
 pub(super) struct Attend {
     pub(super) options: Attention,
-    /// One, or two.
     pub(super) ranges: Vec<Range<usize>>,
     pub(super) shape: Shape,
     pub(super) partial: bool,

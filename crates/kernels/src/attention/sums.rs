@@ -17,7 +17,6 @@ const MOST: usize = MOST_RANGES + 1 + 2 + relative::PARTS + 1;
 /// What the rows of one key head add to: the gradients of k and v, of a bias that no row has alone, and of vectors by
 /// distance and by count.
 pub(super) struct Sums<'a> {
-    /// The keys that there are sums of.
     keys: Range<usize>,
     parts: [&'a mut [f32]; MOST],
     layout: Layout,
@@ -45,7 +44,6 @@ impl Layout {
         Self { widths: [near, far, value_dim], rest, group }
     }
 
-    /// The sizes of all parts for so many keys.
     pub(super) fn sizes(&self, keys: usize) -> [usize; MOST] {
         let [near, far, v] = self.widths.map(|width| keys * width);
         let [a, b, c, d, e, f, g] = self.rest;
@@ -188,7 +186,6 @@ impl<'a> OwnRows<'a> {
         self.q[range].from(member, row)
     }
 
-    /// That of the bias, if rows have one.
     pub(super) fn bias(&mut self, member: usize, row: usize) -> Option<&mut [f32]> {
         (self.bias.width > 0).then(|| self.bias.from(member, row))
     }

@@ -130,7 +130,6 @@ pub(crate) fn parts_of_all(x: &mut [f32], row: usize, part: usize) -> Vec<Vec<&m
 pub(crate) struct Rest<'a>(pub(crate) &'a mut [f32]);
 
 impl<'a> Rest<'a> {
-    /// The next part.
     pub(crate) fn next(&mut self, size: usize) -> &'a mut [f32] {
         let (part, after) = std::mem::take(&mut self.0).split_at_mut(size);
         self.0 = after;
@@ -254,7 +253,6 @@ fn fence() {
     tests::FENCES.with(|fences| fences.set(fences.get() + 1));
 }
 
-/// `count` zeros.
 pub(crate) fn zeros(count: usize) -> Vec<f32> {
     computed(count, 2 * STREAMED_CHUNK / size_of::<f32>(), |_, _| ())
 }

@@ -8,7 +8,6 @@ use std::cell::{Cell, RefCell};
 /// One loop of an operation over its pieces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// The operation's name.
     pub operation: &'static str,
     /// Whether it was part of a backward pass.
     pub backward: bool,

@@ -26,10 +26,6 @@ pub struct Generator<'a> {
 impl<'a> Generator<'a> {
     /// Gets ready to read `context` tokens and to sample up to `max_tokens` more. An extension whose
     /// frequencies depend on the length is fixed at the sum of both.
-    ///
-    /// # Errors
-    /// There is nothing to read or to sample, the extension does not apply to the encoding, or the encoding
-    /// has no value for a position that would be read.
     pub fn new(
         model: &'a Gpt,
         device: &'a Device,
@@ -60,9 +56,6 @@ impl<'a> Generator<'a> {
 
     /// Samples tokens until the length is reached and gives all of them; `emit` is given each as soon as it
     /// is chosen.
-    ///
-    /// # Errors
-    /// The context is longer than announced, the logits are no numbers, or `emit` ends it.
     pub fn generate(
         mut self,
         context: &[u32],

@@ -20,9 +20,6 @@ pub struct Sampling {
 
 impl Sampling {
     /// Checks the values.
-    ///
-    /// # Errors
-    /// A temperature below 0, no tokens to keep, or a share outside (0, 1].
     pub fn validate(&self) -> Result<()> {
         if !(self.temperature.is_finite() && self.temperature >= 0.0) {
             return Err(Error::value("--temperature", self.temperature, "it must be a number of at least 0")
@@ -41,9 +38,6 @@ impl Sampling {
     }
 
     /// The token that follows, from its logits `[vocab_size]`; `step` counts the tokens chosen before.
-    ///
-    /// # Errors
-    /// A logit is not a finite number.
     pub fn choose(&self, logits: &[f32], step: u64) -> Result<u32> {
         if logits.is_empty() || logits.iter().any(|logit| !logit.is_finite()) {
             return Err(Error::failed("the model's logits are not finite numbers")

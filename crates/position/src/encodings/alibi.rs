@@ -37,7 +37,6 @@ pub struct Alibi {
     scale: f64,
 }
 
-/// The slope of each of `heads` heads.
 pub fn slopes(heads: usize) -> Vec<f64> {
     let of = |heads: usize| (1..=heads).map(move |h| (-8.0 * h as f64 / heads as f64).exp2());
     if heads.is_power_of_two() {

@@ -59,7 +59,6 @@ encodings! {
     path,
 }
 
-/// The encodings that the program has registered.
 pub fn registered() -> &'static [EncodingEntry] {
     KINDS.registered()
 }
@@ -75,9 +74,6 @@ pub fn every() -> Vec<String> {
 }
 
 /// Adds encodings that another crate defines, before anything reads the list.
-///
-/// # Errors
-/// A name is taken or not allowed, a config cannot be read from its `kind` alone, or the list was read before.
 pub fn register(entries: Vec<EncodingEntry>) -> Result<()> {
     KINDS.register(entries, &[MIXED])
 }
@@ -89,9 +85,6 @@ pub(crate) fn lengths(kind: &str) -> &'static [&'static str] {
 
 impl EncodingConfig {
     /// Reads a kind, or a table with a `kind` and the keys of that encoding.
-    ///
-    /// # Errors
-    /// An unknown kind or key, or a wrong type.
     pub fn from_value(value: &toml::Value, section: &str) -> Result<Self> {
         let (kind, rest) = kind_and_rest(value, section)?;
         match KINDS.find(&kind) {
@@ -102,7 +95,6 @@ impl EncodingConfig {
         }
     }
 
-    /// One schema for each encoding.
     pub(crate) fn schemas(generator: &mut SchemaGenerator) -> Vec<Schema> {
         KINDS.entries().iter().map(|entry| entry.schema(generator)).collect()
     }

@@ -21,7 +21,6 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields)]
 pub struct Config {}
 
-/// The logits of the sinks.
 #[derive(Module, Debug)]
 pub struct SinkLogit {
     /// `[layers, heads]`.

@@ -69,7 +69,6 @@ impl Buckets {
         Summary::new("buckets of distances", &["bucket", "from", "to"], rows)
     }
 
-    /// Checks the numbers.
     pub(super) fn check(self, section: &str) -> Result<()> {
         check_at_least(section, "buckets", self.buckets, 2)?;
         if self.buckets % 2 == 1 {

@@ -107,7 +107,6 @@ impl Trained {
     }
 }
 
-/// The names of the keys that every extension takes.
 pub const KEYS: [&str; 5] = ["log_n", "temperature", "layers", "resonance", "trained"];
 
 impl Common {

@@ -27,7 +27,6 @@ pub enum Layers {
 }
 
 impl Layers {
-    /// Reads the value of the key at `key`.
     pub(super) fn from_value(value: &Value, key: &str) -> Result<Self> {
         let wrong = || {
             Error::value(key, value, "it must be \"all\", \"full\", \"windowed\" or a list of layers")
@@ -58,9 +57,6 @@ impl Layers {
     }
 
     /// The layers of a stack that it selects, in rising order.
-    ///
-    /// # Errors
-    /// The stack has none of them.
     pub(super) fn of(&self, stack: &Reading) -> Result<Vec<usize>> {
         let depth = stack.layers().len();
         let windowed = |layer: &usize| stack.layer(*layer).mask.window.is_some();

@@ -70,7 +70,6 @@ extensions! {
     Formula in formula,
 }
 
-/// The extensions that the program has registered.
 pub fn registered() -> &'static [ExtensionEntry] {
     KINDS.registered()
 }
@@ -81,9 +80,6 @@ pub fn kinds() -> &'static [KindInfo] {
 }
 
 /// The examples of every extension, each read from its keys; see [`Extend::examples`](crate::extension::Extend::examples).
-///
-/// # Errors
-/// An extension cannot be read from the keys of its example.
 pub fn examples(bands: usize, lengths: Lengths) -> Result<Vec<(ExtensionConfig, Example)>> {
     let mut all = Vec::new();
     for entry in KINDS.entries() {
@@ -99,9 +95,6 @@ pub fn examples(bands: usize, lengths: Lengths) -> Result<Vec<(ExtensionConfig, 
 pub const WINDOW_BASELINE: &str = "window_baseline";
 
 /// Adds extensions that another crate defines, before anything reads the list.
-///
-/// # Errors
-/// A name is taken or not allowed, or the list was read before.
 pub fn register(entries: Vec<ExtensionEntry>) -> Result<()> {
     KINDS.register(entries, &[WINDOW_BASELINE])
 }
@@ -116,9 +109,6 @@ pub struct ExtensionConfig {
 impl ExtensionConfig {
     /// Reads a kind, a table with a `kind` and the keys of that extension, or what [`rope_parameters`] stands for
     /// one.
-    ///
-    /// # Errors
-    /// An unknown kind or key, a wrong type, or a value that is not allowed.
     pub fn from_value(value: &toml::Value, section: &str) -> Result<Self> {
         let value = rope_parameters::translated(value, section)?;
         let (kind, mut rest) = kind_and_rest(&value, section)?;
@@ -141,7 +131,6 @@ impl ExtensionConfig {
         entries.map(|entry| with_common(entry.schema(generator), entry.own_temperature)).collect()
     }
 
-    /// Reads an example.
     fn of_example(kind: &str, example: &Example) -> Result<Self> {
         let text = format!("extend = {{ kind = '{kind}', {} }}", example.keys).replace(",  }", " }");
         let mut table: toml::Table = text
@@ -175,10 +164,6 @@ impl ExtensionConfig {
 
     /// The reading for a length. The scaling that a published model has of its own is part of it; `rope_parameters` of
     /// another file take its place.
-    ///
-    /// # Errors
-    /// The extension means nothing for the model's encoding (the hint lists those that do), or is
-    /// undefined for the lengths.
     pub fn apply(&self, reading: &Reading, lengths: Lengths) -> Result<Reading> {
         let (reading, lengths) = self.common.beginning(reading, lengths)?;
         let reading = &*reading;

@@ -20,9 +20,6 @@ pub struct Ntk {
 }
 
 /// The frequencies of the converted base.
-///
-/// # Errors
-/// There is a single band (d = 2): d / (d - 2) has no value.
 pub fn converted(kind: &str, frequencies: &Frequencies, scale: f64) -> Result<Frequencies> {
     let dim = frequencies.dim();
     if dim <= 2 {

@@ -34,9 +34,6 @@ pub struct Parts {
 
 impl Parts {
     /// Checks the ends.
-    ///
-    /// # Errors
-    /// They are not positive, or in the wrong order.
     pub fn validate(&self, section: &str) -> Result<()> {
         if !(self.alpha.is_finite() && self.alpha > 0.0) {
             return Err(Error::value(&format!("{section}.alpha"), self.alpha, "it must be a number above 0")
@@ -56,10 +53,6 @@ impl Parts {
     }
 
     /// `inv_freq_i ((1 - g_i) / s + g_i)`, with the kept share `g_i` of the ramp.
-    ///
-    /// # Errors
-    /// `code`: no band makes so few turns as `alpha`, or all make more than `beta`; the ramp then falls
-    /// where it should rise. Or the frequencies are scaled already.
     pub fn interpolated(
         &self,
         kind: &str,

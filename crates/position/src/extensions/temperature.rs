@@ -18,10 +18,6 @@ pub enum Temperatures {
 }
 
 impl Temperatures {
-    /// Checks the value of `section.temperature`.
-    ///
-    /// # Errors
-    /// A number is not above 0.
     pub(super) fn check(&self, section: &str) -> Result<()> {
         let key = format!("{section}.temperature");
         let numbers: Vec<(String, f64)> = match self {
@@ -42,9 +38,6 @@ impl Temperatures {
     }
 
     /// That of each of some layers, whose attention has so many heads.
-    ///
-    /// # Errors
-    /// The list has another number of rows, or a row another number of heads.
     fn of_layers(&self, layers: usize, heads: usize) -> Result<Vec<Temperature>> {
         let rows = match self {
             Self::All(temperature) => return Ok(vec![Temperature::All(*temperature); layers]),
@@ -66,9 +59,6 @@ impl Temperatures {
     }
 
     /// Divides the logits of those layers that `divides` chooses; the value has a row for every layer.
-    ///
-    /// # Errors
-    /// The value does not fit the layers.
     pub(super) fn apply(
         &self,
         layers: &mut [LayerReading],

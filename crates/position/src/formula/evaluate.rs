@@ -13,7 +13,6 @@ pub enum Value {
     Host {
         /// Heads and distances.
         shape: [usize; 2],
-        /// The numbers.
         numbers: Vec<f64>,
     },
     /// What depends on a learned parameter, `[heads or 1, distances or 1]`.
@@ -26,12 +25,10 @@ impl Value {
         Self::Host { shape: [1, 1], numbers: vec![number] }
     }
 
-    /// A number for each distance.
     pub fn by_distance(numbers: Vec<f64>) -> Self {
         Self::Host { shape: [1, numbers.len()], numbers }
     }
 
-    /// A number for each head.
     pub fn by_head(numbers: Vec<f64>) -> Self {
         Self::Host { shape: [numbers.len(), 1], numbers }
     }
@@ -53,7 +50,6 @@ impl Value {
 }
 
 impl Formula {
-    /// Its value with a number for every name.
     pub fn number(&self, of: &dyn Fn(&str) -> f64) -> f64 {
         match self {
             Self::Number(number) => *number,

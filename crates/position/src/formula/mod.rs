@@ -14,16 +14,13 @@ use longwave_core::{Error, Result};
 
 pub use evaluate::Value;
 
-/// A formula.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Formula {
-    /// A number.
     Number(f64),
     /// A variable or a parameter.
     Name(String),
     /// A function of one argument.
     Call(Function, Box<Formula>),
-    /// An operation of two.
     Join(Operation, Box<Formula>, Box<Formula>),
 }
 
@@ -90,7 +87,6 @@ pub enum Operation {
 /// Functions of two or three arguments, by name.
 const OF_SEVERAL: [&str; 4] = ["min", "max", "pow", "clamp"];
 
-/// Constants, by name.
 const CONSTANTS: [(&str, f64); 2] = [("pi", std::f64::consts::PI), ("e", std::f64::consts::E)];
 
 /// Whether a name is taken by a function or a constant.
@@ -102,9 +98,6 @@ pub fn is_reserved(name: &str) -> bool {
 
 impl Formula {
     /// Reads the text at a key of a config; `known` are the names that may stand in it.
-    ///
-    /// # Errors
-    /// It is no formula, with the character where it stops to be one, or a name is none of `known`.
     pub fn read(key: &str, text: &str, known: &[&str]) -> Result<Self> {
         let wrong = |what: String| Error::value(key, format!("{text:?}"), what);
         let formula = parse::parse(text).map_err(|error| {
@@ -143,7 +136,6 @@ impl Formula {
         found
     }
 
-    /// How many operations it has.
     pub fn operations(&self) -> usize {
         let mut count = 0;
         self.visit(&mut |part| count += usize::from(matches!(part, Self::Call(..) | Self::Join(..))));

@@ -58,7 +58,6 @@ fn yes() -> bool {
 }
 
 impl Parameter {
-    /// All of its keys.
     pub(crate) fn keys(&self) -> ParameterKeys {
         match self {
             Self::Start(start) => ParameterKeys {

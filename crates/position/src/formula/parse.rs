@@ -35,10 +35,6 @@ impl fmt::Display for ParseError {
 
 type Parsed = Result<Formula, ParseError>;
 
-/// Reads a formula.
-///
-/// # Errors
-/// The text is none.
 pub fn parse(text: &str) -> Parsed {
     let signs: Vec<char> = text.chars().collect();
     let mut parser = Parser { signs, at: 0, depth: 0 };

@@ -99,9 +99,6 @@ pub struct Law {
 
 impl Law {
     /// Checks it for the encoding of a `[position]` table, in a small model. It may panic where a hook does.
-    ///
-    /// # Errors
-    /// The law does not hold, or the table is no config of an encoding.
     pub fn check(&self, table: &toml::Value) -> Outcome {
         let message_of = |error: longwave_core::Error| error.to_string();
         let config = EncodingConfig::from_value(table, "position").map_err(message_of)?;
@@ -134,7 +131,6 @@ pub const LAWS: &[Law] = &[
     Law { name: "the use of inputs is declared", check: capabilities::of_inputs },
 ];
 
-/// Checks one law.
 #[cfg(test)]
 fn check_law(law: &Law, build: Build<'_>) -> Outcome {
     (law.check)(build).map_err(|error| format!("{}: {error}", law.name))

@@ -14,7 +14,6 @@ use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor};
 use longwave_kernels::{Bias, Layout, RelativeVectors};
 
-/// What is wrong.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Mistake {
     /// Nothing: it adds a learned multiple of the position, and every law accepts it.

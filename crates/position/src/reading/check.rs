@@ -7,10 +7,6 @@ use longwave_core::{Error, Result};
 
 impl Reading {
     /// Whether everything in it means something to the attention.
-    ///
-    /// # Errors
-    /// Linear attention has no scores to add to, to scale, or to select by distance. Stick-breaking attention has no sum of
-    /// weights that more keys would flatten, and no first keys that take what others leave.
     pub fn check_attention(&self) -> Result<()> {
         match self.attention {
             AttentionKind::Softmax => Ok(()),
@@ -75,9 +71,6 @@ impl Reading {
     }
 
     /// Whether the log-n scaling of every layer goes with its encodings.
-    ///
-    /// # Errors
-    /// A layer scales queries by the number of keys, and an encoding scores by their distance.
     pub fn check_log_n(&self) -> Result<()> {
         for (index, layer) in self.layers.iter().enumerate() {
             let scaled = self.of(index).find(|(encoding, _)| encoding.capabilities().scales_scores);
@@ -93,18 +86,12 @@ impl Reading {
     }
 
     /// Whether a pass over these positions is defined for every encoding.
-    ///
-    /// # Errors
-    /// A position that an encoding has no value for.
     pub fn check(&self, positions: &Positions) -> Result<()> {
         self.encodings.iter().try_for_each(|encoding| encoding.check(positions))
     }
 
     /// Whether a pass over these positions, between whole ones, is defined for every encoding. `why` says in the message
     /// why they are not whole.
-    ///
-    /// # Errors
-    /// An encoding has a value for whole positions or distances alone, or for none of these.
     pub fn check_between(&self, why: &str, positions: &Positions) -> Result<()> {
         let read = self.layers.iter().flat_map(|layer| &layer.encodings);
         for encoding in read.map(|place| &self.encodings[place.encoding]) {

@@ -19,12 +19,10 @@ impl Reading {
         self.of(layer).find_map(|(encoding, layer)| encoding.rotation(layer))
     }
 
-    /// Hook (b), as a map of q.
     pub fn map_query(&self, q: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
         self.of(rows.layer).fold(q, |q, (encoding, layer)| encoding.map_query(q, rows.at(layer)))
     }
 
-    /// Hook (b), as a map of k.
     pub fn map_key(&self, k: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
         self.of(rows.layer).fold(k, |k, (encoding, layer)| encoding.map_key(k, rows.at(layer)))
     }

@@ -84,10 +84,6 @@ impl LogNKind {
         }
     }
 
-    /// Checks the value of `key`.
-    ///
-    /// # Errors
-    /// The logarithm of the training length is 0.
     pub fn check(self, key: &str, train_length: usize) -> longwave_core::Result<()> {
         let value = match self {
             Self::Off => return Ok(()),

@@ -28,7 +28,6 @@ use published::Kept;
 pub use published::Published;
 pub use temperature::Temperature;
 
-/// An encoding as one layer reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LayerEncoding {
     /// Index into the encodings of the reading.
@@ -113,9 +112,6 @@ impl Reading {
     }
 
     /// The same for another attention.
-    ///
-    /// # Errors
-    /// Something in it acts on scores that the attention has none of.
     pub fn with_attention(self, attention: AttentionKind) -> Result<Self> {
         let reading = Self { attention, ..self };
         reading.check_log_n()?;
@@ -131,7 +127,6 @@ impl Reading {
         Ok(reading)
     }
 
-    /// The attention it is for.
     pub fn attention(&self) -> AttentionKind {
         self.attention
     }
@@ -164,9 +159,6 @@ impl Reading {
     }
 
     /// Every parameter of the encodings, of log-n scaling and of the factors of heads, in the order of their fields.
-    ///
-    /// # Errors
-    /// An encoding does not list its parameters as they are.
     pub fn parameters(&self) -> Result<Vec<ParameterSpec>> {
         let mut all = Vec::new();
         for encoding in &self.encodings {
@@ -181,9 +173,6 @@ impl Reading {
 
     /// Tells the encodings that read digits which tokens these are, as `of_tokenizer` says; it is not called where none
     /// asks.
-    ///
-    /// # Errors
-    /// Those of `of_tokenizer`.
     pub fn set_digits(&mut self, of_tokenizer: impl Fn() -> Result<Vec<u32>>) -> Result<()> {
         for encoding in &mut self.encodings {
             if let Some(digits) = encoding.digits() {
@@ -215,9 +204,6 @@ impl Reading {
 
     /// The same with a factor for each head and layer that a stage trains, `start` at first; those of an earlier stage
     /// stay as they were trained.
-    ///
-    /// # Errors
-    /// The attention has no scores.
     pub fn with_head_scale(mut self, start: f64) -> Result<Self> {
         if self.head_scale.is_none() {
             self.head_scale = Some(HeadScale::new(self.layers.len(), self.heads, start, &self.init));

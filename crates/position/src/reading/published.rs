@@ -27,9 +27,6 @@ pub(super) struct Kept {
 impl Reading {
     /// The reading of a model whose file says this, for texts of L tokens. What extensions make of it for a longer text
     /// begins with the scaling for that text, which may follow its length (`dynamic`, `longrope`).
-    ///
-    /// # Errors
-    /// The scaling does not apply.
     pub fn with_published(mut self, published: Published, train: usize) -> Result<Self> {
         let plain = self.encodings.iter().map(|encoding| encoding.frequencies().cloned()).collect();
         let kept = Kept { published, plain };

@@ -7,7 +7,6 @@ use std::ops::{DivAssign, MulAssign};
 pub enum Temperature {
     /// The same in every head.
     All(f64),
-    /// One for each head.
     Heads(Vec<f64>),
 }
 
@@ -37,7 +36,6 @@ impl Temperature {
         }
     }
 
-    /// Each one that it holds.
     pub fn numbers(&self) -> &[f64] {
         match self {
             Self::All(temperature) => std::slice::from_ref(temperature),

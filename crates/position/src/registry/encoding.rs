@@ -14,7 +14,6 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use toml::Table;
 
-/// An encoding of the list.
 #[derive(Clone, Copy, Debug)]
 pub struct EncodingEntry {
     /// Its name, description, source and formula.
@@ -173,9 +172,6 @@ impl EncodingConfig {
     }
 
     /// Checks the values against the model's sizes.
-    ///
-    /// # Errors
-    /// A value that is not allowed, named by its key below `section`.
     pub fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
         let keys = self.keys().unwrap_or_default();
         if let Some((key, value)) = largest(section, &keys).filter(|(_, value)| *value > MAX_SIZE as u64) {

@@ -13,7 +13,6 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use toml::Table;
 
-/// An extension of the list.
 #[derive(Clone, Copy, Debug)]
 pub struct ExtensionEntry {
     /// Its name, description, source and formula.

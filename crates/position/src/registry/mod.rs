@@ -22,20 +22,15 @@ use std::fmt::Debug;
 use std::sync::OnceLock;
 use toml::Table;
 
-/// An entry of one of the two lists.
 pub(crate) trait Entry {
     /// Its name, description, source and formula.
     fn info(&self) -> KindInfo;
 
-    /// Its other names.
     fn aliases(&self) -> &'static [&'static str] {
         &[]
     }
 
     /// Checks what its list relies on; `known` are the names that are taken.
-    ///
-    /// # Errors
-    /// A name is taken or not allowed, or its config cannot be read from its `kind` alone.
     fn check(&self, known: &[&str]) -> Result<()>;
 }
 
@@ -83,9 +78,6 @@ impl<E: Entry + Clone> Kinds<E> {
     }
 
     /// Adds entries, before anything reads the list; `other_names` are names beside the kinds that are taken.
-    ///
-    /// # Errors
-    /// As [`Entry::check`], or the list was read before.
     pub(crate) fn register(&self, entries: Vec<E>, other_names: &[&str]) -> Result<()> {
         let mut known = other_names.to_vec();
         let names =

@@ -375,7 +375,6 @@ mod tests {
     use crate::parameter::shapes;
     use crate::testing::dimensions;
 
-    /// Doubles every number.
     struct Doubler;
 
     impl ModuleMapper for Doubler {

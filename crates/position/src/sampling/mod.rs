@@ -204,9 +204,6 @@ impl TrainingPositions {
     }
 
     /// Checks the values for rows of `lengths.length` tokens.
-    ///
-    /// # Errors
-    /// Fewer positions than tokens, or a number of segments of 0.
     pub fn validate(&self, section: &str, lengths: Lengths) -> Result<()> {
         if let Self::Segments { count: 0, .. } = self {
             return Err(Error::value(&format!("{section}.count"), 0, "it must be at least 1"));
@@ -226,10 +223,6 @@ impl TrainingPositions {
 
     /// Whether a model trained with these positions would learn anything from them, and has a value for
     /// all of them.
-    ///
-    /// # Errors
-    /// The encoding reads no positions, or does not see what is drawn; a position has no value; the
-    /// encoding carries a memory, whose positions come before the row's.
     pub fn check(&self, section: &str, reading: &Reading, lengths: Lengths) -> Result<()> {
         let name = reading.name();
         let rejected = |why: String, hint: &str| {

@@ -34,7 +34,6 @@ impl Segments {
         Self { starts: vec![0; lengths.len()], lengths }
     }
 
-    /// Number of segments.
     pub fn count(&self) -> usize {
         self.lengths.len()
     }

@@ -100,7 +100,6 @@ impl StackEntry {
     }
 }
 
-/// The encodings of a list.
 pub(super) fn listed(list: &[Value], section: &str) -> Result<Vec<EncodingConfig>> {
     if list.is_empty() {
         return Err(Error::usage(format!("`{section}` is an empty list"))

@@ -8,9 +8,6 @@ use toml::Value;
 
 /// A `[position]` value with numbers of tokens in the place of lengths such as `"2L"`; `section` is its place in the
 /// file.
-///
-/// # Errors
-/// A text that is no length, or less than one token.
 pub(super) fn in_tokens(value: &Value, section: &str, lengths: Lengths) -> Result<Value> {
     within(value, section, "", lengths)
 }

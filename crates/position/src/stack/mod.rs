@@ -46,9 +46,6 @@ struct MixedKeys {
 
 impl PositionConfig {
     /// Reads the `[position]` table or list.
-    ///
-    /// # Errors
-    /// An unknown kind or key, a wrong type, an empty list, or a pattern that names no entry.
     pub fn from_value(value: &Value, section: &str) -> Result<Self> {
         let is_mixed = value.get("kind").unwrap_or(value).as_str() == Some(encodings::MIXED);
         if !is_mixed {
@@ -66,9 +63,6 @@ impl PositionConfig {
     }
 
     /// The same where L is known: lengths of encodings may be multiples of it, such as `table_size = "8L"`.
-    ///
-    /// # Errors
-    /// As [`from_value`](Self::from_value), or a length is none.
     pub fn for_length(value: &Value, section: &str, train_length: usize) -> Result<Self> {
         let lengths = Lengths { train: train_length, length: train_length };
         Self::from_value(&in_tokens(value, section, lengths)?, section)
@@ -167,9 +161,6 @@ impl PositionConfig {
     }
 
     /// Checks the values against the model's sizes.
-    ///
-    /// # Errors
-    /// A value that is not allowed, or an entry that no layer reads.
     pub fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
         for (index, entry) in self.entries.iter().enumerate() {
             let layers = self.layers_of(index, dimensions.layers).len();
@@ -187,9 +178,6 @@ impl PositionConfig {
     }
 
     /// Builds the reading of a fresh model; `log_n` is that of the layers that do not say otherwise.
-    ///
-    /// # Errors
-    /// As [`validate`](Self::validate), encodings that cannot stand together, or parameters that do not fit in memory.
     pub fn build(&self, section: &str, dimensions: &Dimensions, init: &Init, log_n: LogN) -> Result<Reading> {
         self.validate(section, dimensions)?;
         self.check_memory(section, dimensions, init)?;

@@ -26,7 +26,6 @@ pub enum Format {
 }
 
 impl Format {
-    /// All of them by name.
     pub const ALL: [(&str, Self); 4] =
         [("text", Self::Text), ("markdown", Self::Markdown), ("latex", Self::Latex), ("csv", Self::Csv)];
 }
@@ -60,7 +59,6 @@ pub struct Grid {
 /// The name of a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// The name.
     pub name: String,
     /// Whether its entries are numbers, which are aligned at their right.
     pub is_number: bool,
@@ -69,7 +67,6 @@ pub struct Header {
 /// One place of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
-    /// The value.
     pub value: String,
     /// Its error or spread, or an interval in brackets.
     pub error: Option<String>,

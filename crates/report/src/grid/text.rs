@@ -77,9 +77,7 @@ impl Grid {
 
 /// A table cut into several that fit a width.
 struct Cut {
-    /// Their lines.
     tables: Vec<String>,
-    /// How many are wider all the same.
     too_wide: usize,
 }
 

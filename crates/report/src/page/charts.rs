@@ -17,7 +17,6 @@ pub(super) struct Named {
     pub(super) chart: Chart,
 }
 
-/// The charts of one table.
 pub(super) struct OfTable {
     pub(super) charts: Vec<Named>,
     /// Whether there are any, also where they have nothing to draw.

@@ -4,7 +4,6 @@ use crate::table::TableRow;
 use longwave_core::text::html as escape;
 use std::fmt::Write as _;
 
-/// A header that rows begin with.
 pub(super) const ROW_HEADER: &str = "th scope=\"row\"";
 
 /// The classes of a column of numbers: where its header has no space, as a range, it keeps both ends on one line.

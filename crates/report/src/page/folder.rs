@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 /// Runs lie in the folder itself, in `runs/NAME`, or one level deeper in a study's folder.
 const DEPTH: usize = 3;
 
-/// One run, with what its folder holds.
 #[derive(Debug)]
 pub struct Run {
     /// Its folder below the reported one, or that folder's own name; runs of a study that differ in the seed alone share
@@ -43,9 +42,6 @@ struct Metric {
 
 impl Run {
     /// A run with these rows, and with the metrics, the config and the record of the text in its folder where there are some.
-    ///
-    /// # Errors
-    /// A file cannot be read or is damaged.
     pub fn new(name: String, rows: Vec<ResultRow>, folder: &Path) -> Result<Self> {
         let (metrics, config) = (folder.join("metrics.jsonl"), folder.join("config.toml"));
         Ok(Self {

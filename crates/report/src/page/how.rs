@@ -27,12 +27,10 @@ impl How {
         Self(commands.collect())
     }
 
-    /// What an opening shows.
     pub(super) fn of_opening(opening: &Opening) -> Self {
         Self(opening.recipe.as_ref().map(|recipe: &Recipe| recipe.commands.clone()).unwrap_or_default())
     }
 
-    /// One command a line.
     pub(super) fn commands(&self) -> Option<String> {
         (!self.0.is_empty()).then(|| self.0.join("\n"))
     }

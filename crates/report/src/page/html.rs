@@ -24,7 +24,6 @@ const FEW: usize = 3;
 /// Texts of more signs keep room for some words where the screen is narrow.
 const LONG: usize = 12;
 
-/// What the page shows.
 pub(super) struct Page<'a> {
     pub(super) opening: &'a Opening,
     pub(super) runs: &'a [Run],
@@ -38,7 +37,6 @@ pub(super) struct Page<'a> {
 /// One table of results.
 pub(super) struct Section<'a> {
     pub(super) table: &'a Table,
-    /// Its charts.
     pub(super) charts: Vec<Chart>,
     /// Whether it has charts, also where they have nothing to draw.
     pub(super) has_charts: bool,
@@ -76,10 +74,6 @@ impl Body {
     }
 }
 
-/// The whole page.
-///
-/// # Errors
-/// A chart has nothing to draw.
 pub(super) fn page(page: &Page) -> Result<String> {
     let mut body = Body::default();
     for grid in &page.opening.tables {

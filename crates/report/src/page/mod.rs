@@ -41,9 +41,7 @@ pub struct Opening {
 pub struct Recipe {
     /// What to know before.
     pub sentences: Vec<String>,
-    /// The commands.
     pub commands: Vec<String>,
-    /// Names and texts of the files that they read.
     pub files: Vec<(String, String)>,
 }
 
@@ -60,17 +58,11 @@ pub struct Report {
 impl Report {
     /// Reads `results.jsonl` and, where they are, `metrics.jsonl` and `config.toml`. Losses are compared with those of the
     /// reading that is `against`, or as [`reference::resolve`] finds it.
-    ///
-    /// # Errors
-    /// There is no result in the folder, no reading that is `against`, or a file of it is damaged.
     pub fn read(folder: &Path, against: Option<&Reference>) -> Result<Self> {
         Self::of_runs(folder, folder::runs(folder)?, against)
     }
 
     /// The same for the rows that another folder has of the run in `run`, as `eval --out` writes them.
-    ///
-    /// # Errors
-    /// As [`read`](Self::read).
     pub fn read_elsewhere(folder: &Path, run: &Path) -> Result<Self> {
         Self::of_runs(folder, vec![folder::measured_in(folder, run)?], None)
     }
@@ -85,9 +77,6 @@ impl Report {
     }
 
     /// A report on these runs, which lie in `folder`.
-    ///
-    /// # Errors
-    /// The runs have no result, or no reading is `against`.
     pub fn new(
         folder: &Path,
         mut opening: Opening,
@@ -108,7 +97,6 @@ impl Report {
         &self.folder
     }
 
-    /// Its tables.
     pub fn tables(&self) -> Vec<Table> {
         blocks(&self.rows).iter().flat_map(Table::all).collect()
     }
@@ -127,9 +115,6 @@ impl Report {
     /// the protocol is about those), or `positions` where losses by position were measured; further ones say in their
     /// names what they show, such as `perplexity-sliding` or `perplexity-rope`. The same charts go to `tensorboard/`. Each
     /// file appears whole or not at all. Gives the paths it wrote, those in `tensorboard/` aside.
-    ///
-    /// # Errors
-    /// A file cannot be written.
     pub fn write(&self, folder: &Path) -> Result<Vec<PathBuf>> {
         let Self { folder: reported, opening, runs, rows } = self;
         let blocks = blocks(rows);
@@ -177,9 +162,6 @@ impl Report {
 
     /// Writes the charts as PDF for a paper: those that [`write`](Self::write) draws, under the same names, and
     /// `training.pdf`. Gives the paths it wrote.
-    ///
-    /// # Errors
-    /// A file cannot be written, or the figures are too small for their texts.
     pub fn write_figures(&self, folder: &Path, figure: &Figure) -> Result<Vec<PathBuf>> {
         let blocks = blocks(&self.rows);
         let styles = Styles::of(&blocks);
@@ -199,9 +181,6 @@ impl Report {
 }
 
 /// Reads a folder and writes its report, see [`Report`].
-///
-/// # Errors
-/// As [`Report::read`] and [`Report::write`].
 pub fn write(folder: &Path, against: Option<&Reference>) -> Result<Vec<PathBuf>> {
     Report::read(folder, against)?.write(folder)
 }

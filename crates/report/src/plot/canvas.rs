@@ -39,7 +39,6 @@ pub(super) struct Canvas<DB: DrawingBackend> {
     typeface: Typeface,
 }
 
-/// How many kinds of markers there are.
 pub(super) const MARKERS: usize = 7;
 
 /// Makes the font of this crate known, once.
@@ -67,9 +66,6 @@ impl Default for Typeface {
 
 impl Typeface {
     /// Loads a TrueType font, which stays loaded as long as the program runs.
-    ///
-    /// # Errors
-    /// The file cannot be read, or is no such font.
     pub fn load(path: &Path) -> Result<Self> {
         let bytes = std::fs::read(path).map_err(|error| Error::io("read", path, &error))?;
         let wrong = || {
@@ -95,9 +91,6 @@ impl Typeface {
     }
 
     /// Its glyphs.
-    ///
-    /// # Errors
-    /// The font of this crate is damaged.
     pub(super) fn font(self) -> Result<FontRef<'static>> {
         FontRef::try_from_slice(self.bytes).map_err(failed)
     }

@@ -12,7 +12,6 @@ use std::fmt::Display;
 pub(crate) const INK: RGBColor = RGBColor(0x1F, 0x23, 0x28);
 /// What stands back: ticks, subtitles, references.
 pub(crate) const FAINT: RGBColor = RGBColor(0x5F, 0x67, 0x70);
-/// Grid lines.
 pub(crate) const GRID: RGBColor = RGBColor(0xE3, 0xE6, 0xEA);
 /// Lines that others stand among.
 const BACKGROUND: RGBColor = RGBColor(0xC4, 0xC9, 0xD0);
@@ -213,7 +212,6 @@ impl<'a, DB: DrawingBackend> Picture<'a, DB> {
         }
     }
 
-    /// One series.
     pub(super) fn series(&self, index: usize) -> Result<()> {
         let series = &self.chart.series[index];
         let (color, marker) = self.style(index);

@@ -22,7 +22,6 @@ const STEPS: usize = 64;
 /// Rows of numbers as colours.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HeatMap {
-    /// What is shown.
     pub title: String,
     /// How it was made; may be empty.
     pub subtitle: String,
@@ -56,9 +55,6 @@ impl Edge {
 
 impl HeatMap {
     /// The picture as an SVG document. The cells are a PNG inside it.
-    ///
-    /// # Errors
-    /// There is no number to draw.
     pub fn svg(&self) -> Result<String> {
         let area = self.area()?;
         let (width, height) = (SIZE.0, area.height());
@@ -88,9 +84,6 @@ impl HeatMap {
     }
 
     /// Writes the picture as a PNG, whole or not at all.
-    ///
-    /// # Errors
-    /// There is no number to draw, or the file cannot be written.
     pub fn write_png(&self, path: &Path) -> Result<()> {
         let area = self.area()?;
         let (wide, high) = (SIZE.0 * FINE, area.height() * FINE);

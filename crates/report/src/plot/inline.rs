@@ -28,7 +28,6 @@ pub(crate) struct Inline {
     pub(crate) leaves_scale: bool,
 }
 
-/// One drawing.
 pub(crate) struct Drawing {
     /// What its SVG element shows.
     pub(crate) view_box: String,
@@ -38,10 +37,6 @@ pub(crate) struct Drawing {
     pub(crate) content: String,
 }
 
-/// The parts of a chart.
-///
-/// # Errors
-/// The chart has nothing to draw.
 pub(crate) fn inline(chart: &Chart) -> Result<Inline> {
     // The page says these as text, which wraps.
     let bare = chart.bare();

@@ -67,7 +67,6 @@ impl Layout {
     }
 }
 
-/// Where the legend stands.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Legend {
     /// At the right, so many pixels wide.
@@ -153,9 +152,6 @@ pub(super) struct Frame {
 
 impl Frame {
     /// The frame of a chart with something to draw.
-    ///
-    /// # Errors
-    /// There is nothing to draw, or too little room.
     pub(super) fn of(chart: &Chart, layout: &Layout) -> Result<Self> {
         let nothing = || {
             Error::failed(format!("there is nothing to draw in \"{}\"", chart.title))

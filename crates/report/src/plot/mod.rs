@@ -66,7 +66,6 @@ pub struct Chart {
     pub series: Vec<Series>,
 }
 
-/// One axis.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Axis {
     /// What it measures, with the unit.
@@ -107,7 +106,6 @@ pub enum Role {
 pub struct Point {
     /// Place on the horizontal axis.
     pub x: f64,
-    /// Value.
     pub y: f64,
     /// Both ends of the error bar.
     pub bar: Option<(f64, f64)>,
@@ -138,9 +136,6 @@ impl Chart {
 }
 
 /// The chart as an SVG document.
-///
-/// # Errors
-/// The chart has nothing to draw.
 pub fn svg(chart: &Chart) -> Result<String> {
     drawn_svg(chart, &Layout::default())
 }
@@ -159,19 +154,12 @@ fn at_natural_size(svg: &str, (width, height): (u32, u32)) -> String {
 }
 
 /// The chart in small, as an SVG document without heading and legend: for a page that shows many side by side.
-///
-/// # Errors
-/// The chart has nothing to draw.
 pub fn small_svg(chart: &Chart) -> Result<String> {
     let (width, height) = SMALL;
     let layout = Layout { width, height: Some(height), is_bare: true, ..Layout::default() };
     drawn_svg(&chart.bare(), &layout)
 }
 
-/// Writes the chart as a PNG, whole or not at all.
-///
-/// # Errors
-/// The chart has nothing to draw, or the file cannot be written.
 pub fn write_png(chart: &Chart, path: &Path) -> Result<()> {
     let layout = Layout::default();
     let (width, height) = size(chart, &layout)?;
@@ -203,7 +191,6 @@ pub struct Figure {
     pub height: Option<f64>,
     /// The size of the numbers at the axes, in points. Other texts and lines follow.
     pub font_size: f64,
-    /// What texts are set in.
     pub typeface: Typeface,
 }
 
@@ -214,9 +201,6 @@ impl Default for Figure {
 }
 
 /// The chart as a PDF of one page, without its heading: a paper has a caption.
-///
-/// # Errors
-/// The chart has nothing to draw, or the figure is too small for its texts.
 pub fn pdf(chart: &Chart, figure: &Figure) -> Result<Vec<u8>> {
     let chart = Chart { title: String::new(), subtitle: String::new(), ..chart.clone() };
     let scale = figure.font_size / AXIS_TEXT;

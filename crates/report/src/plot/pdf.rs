@@ -38,9 +38,6 @@ pub(super) struct PdfBackend<'a> {
 
 impl<'a> PdfBackend<'a> {
     /// A page of `size` units, each of `scale` points.
-    ///
-    /// # Errors
-    /// The font is damaged.
     pub(super) fn new(
         out: &'a mut Vec<u8>,
         size: (u32, u32),

@@ -11,7 +11,6 @@ use longwave_eval::{Metric, ResultRow};
 /// One measured value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
-    /// The metric that it is a value of.
     pub metric: Metric,
     /// The value; the mean over seeds where there are several.
     pub value: f64,
@@ -90,7 +89,6 @@ impl Cell {
         Some(Self { metric, value, error: error.map(Spread::Absolute), seeds: values.len(), best: false })
     }
 
-    /// The cell as texts.
     pub(crate) fn entry(&self) -> Entry {
         let (value, error) = self.texts();
         Entry { value, error, best: self.best, ..Entry::default() }

@@ -4,7 +4,6 @@ use super::{Cell, Table, TableRow};
 use crate::grid::{Entry, Grid, Header};
 
 impl Table {
-    /// The table as texts.
     pub fn grid(&self) -> Grid {
         let labels = self.label_headers.iter().map(|header| Header::words(*header));
         let columns = self.columns.iter().map(Header::number);

@@ -63,9 +63,6 @@ struct Written {
 
 impl ClaimConfig {
     /// Reads one `[[claim]]`; `section` is its place in the file.
-    ///
-    /// # Errors
-    /// A key, a value or the sentence is not allowed.
     pub(crate) fn read(table: &Table, section: &str) -> Result<Self> {
         let written: Written = read(table, section).map_err(pointed)?;
         let key = format!("{section}.says");

@@ -40,7 +40,6 @@ pub struct Comparison {
     /// Protocol, split and lengths.
     #[serde(flatten)]
     pub settings: Settings,
-    /// What is compared.
     pub metric: Metric,
     /// The measure of the first side.
     pub value: f64,
@@ -93,11 +92,6 @@ pub struct Comparisons {
 ///
 /// Seeds are paired by their number; with one seed on each side they are taken as a pair whatever they are, and documents
 /// give the error.
-///
-/// # Errors
-/// They have no measurement in common, no row has the metric, or all that is alike was read from different
-/// text. Bits per byte may be compared over other tokens of one text, all else only over the same tokens. The message names
-/// the keys that differ.
 pub fn compare(a: &Side, b: &Side, filter: &Filter, metric: Metric) -> Result<Comparisons> {
     let pairing = Pairing::new(a, b);
     let (left, right) = (pairing.readings(a, filter)?, pairing.readings(b, filter)?);

@@ -11,7 +11,6 @@ use longwave_position::tokens::{Lengths, Tokens};
 pub struct Side {
     /// As the user names it.
     pub name: String,
-    /// The rows of each run.
     pub runs: Vec<Vec<ResultRow>>,
     /// The one extension that is compared; each with its equal unless given.
     pub extend: Option<Reference>,

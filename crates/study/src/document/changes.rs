@@ -8,9 +8,6 @@ use toml::{Table, Value};
 
 /// Changes a study's document by `KEY=VALUE`: a key of the study itself, or one of the config that every run begins
 /// with. Gives a warning where the key could mean several blocks.
-///
-/// # Errors
-/// The assignment has no `=`, or its key runs through something that is not a table.
 pub fn assign(document: &mut Table, assignment: &str) -> Result<Option<String>> {
     let first = assignment.split(['.', '=']).next().unwrap_or_default().trim();
     if KEYS.contains(&first) || SECTIONS.contains(&first) {

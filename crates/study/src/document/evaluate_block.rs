@@ -64,7 +64,6 @@ pub(crate) struct Names<'a> {
     pub(crate) axes: &'a [Axis],
     /// The label on each axis.
     pub(crate) labels: &'a [String],
-    /// The kind of the encoding.
     pub(crate) encoding: &'a str,
 }
 

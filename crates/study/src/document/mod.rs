@@ -43,7 +43,6 @@ pub struct Study {
     pub seeds: Vec<u64>,
     /// After how many seeds claims are judged.
     pub looks: Looks,
-    /// Blocks that runs are evaluated by, each for some or all of the runs.
     pub evaluations: Vec<EvaluateBlock>,
     /// What the study expects.
     pub claims: Vec<ClaimConfig>,
@@ -55,7 +54,6 @@ pub struct Study {
     pub devices: Vec<String>,
     /// The folder of runs, shared by studies.
     pub store: PathBuf,
-    /// The documents that it was read from.
     pub source: Source,
 }
 
@@ -86,7 +84,6 @@ struct Top {
     store: String,
 }
 
-/// Threads of a run.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(untagged, expecting = "a number of threads, or \"auto\"")]
 enum Threads {
@@ -149,18 +146,12 @@ const KEYS: [&str; 8] = ["name", "base", "seeds", "max_seeds", "best", "threads"
 
 impl Study {
     /// Reads a study file; `find_base` turns the name of its base config into a path.
-    ///
-    /// # Errors
-    /// The file or its base is missing or no TOML, or a key or value is not allowed.
     pub fn load(path: &Path, find_base: &dyn Fn(&Path) -> Result<PathBuf>) -> Result<Self> {
         let document = read_toml(path)?;
         Self::from_table(document, &|base| read_toml(&find_base(Path::new(base))?))
     }
 
     /// Reads a study's document; `read_base` gives the document of the base config.
-    ///
-    /// # Errors
-    /// A key or value is not allowed, or the base cannot be read.
     pub fn from_table(mut document: Table, read_base: &dyn Fn(&str) -> Result<Table>) -> Result<Self> {
         let written = document.clone();
         let changes = take_table(&mut document, "set")?;
@@ -238,9 +229,6 @@ impl Study {
     }
 
     /// A study without a file: one config with several seeds.
-    ///
-    /// # Errors
-    /// The config's name cannot name a folder, or its evaluations are no list of tables.
     pub fn of_seeds(
         name: String,
         base: &Table,

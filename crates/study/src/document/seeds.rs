@@ -19,9 +19,6 @@ pub(super) enum Seeds {
 
 impl Seeds {
     /// The seeds that a study may have, and after how many of them its claims are judged.
-    ///
-    /// # Errors
-    /// There are none or too many, one is listed twice, or a word, a key or the claims do not go with it.
     pub(super) fn resolve(self, max_seeds: Option<u64>, has_claims: bool) -> Result<(Vec<u64>, Looks)> {
         if let (Self::Count(_) | Self::List(_), Some(most)) = (&self, max_seeds) {
             return Err(Error::value("max_seeds", most, "the number of seeds is fixed")

@@ -10,10 +10,6 @@ use longwave_eval::{Evaluation, Protocol, ResolvedEvaluate, Split, WINDOW_BASELI
 use std::collections::{BTreeSet, HashSet};
 
 /// Checks that every word of a claim means something in a plan, and that both sides will be measured alike.
-///
-/// # Errors
-/// A word names no extension and no label, an axis is left open, no evaluation reads a side with its extension at the
-/// length, or no row of a side will hold the metric.
 pub fn check(claim: &ClaimConfig, plan: &Plan) -> Result<()> {
     let extensions = Extensions::planned(plan);
     let (left, right) = (&claim.sentence.left, &claim.sentence.right);
@@ -78,7 +74,6 @@ struct Side<'a> {
     read: Vec<(Kind, usize, Vec<usize>)>,
     /// The different measurements at its length.
     planned: Vec<Planned>,
-    /// All ways of reading its runs.
     others: BTreeSet<String>,
     /// The steps whose checkpoints are read.
     steps: BTreeSet<u64>,

@@ -45,7 +45,6 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// The word for it.
     pub fn word(self) -> &'static str {
         match self {
             Self::Holds => "holds",
@@ -76,7 +75,6 @@ pub struct Judged {
     pub level: f64,
     /// The p value after Holm's correction, against the nearest end of what is claimed.
     pub p: Option<f64>,
-    /// How it stands.
     pub verdict: Verdict,
     /// Whether it was added after the first result of the study.
     pub is_added: bool,
@@ -93,9 +91,6 @@ pub struct Judgement {
 }
 
 /// Judges all claims of a study together, look after look. What a claim was decided by stays as it was.
-///
-/// # Errors
-/// A word of a claim names nothing.
 pub fn judge(claims: &[ClaimConfig], plan: &Plan, results: &Results) -> Result<Judgement> {
     let questions = questions(claims, plan, results)?;
     let over = over(&questions, plan, results)?;

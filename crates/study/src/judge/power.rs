@@ -15,11 +15,8 @@ pub const POWER: f64 = 0.8;
 /// How many seeds a claim needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seeds {
-    /// It is decided.
     Decided,
-    /// About so many in all.
     About(usize),
-    /// More than so many.
     MoreThan(usize),
     /// More seeds do not help: it is judged over documents.
     OverDocuments,
@@ -36,7 +33,6 @@ pub struct Need {
     pub so_far: Option<Interval>,
     /// Seeds that both sides have.
     pub seeds: usize,
-    /// Seeds that it needs.
     pub needed: Seeds,
     /// Its runs with one seed, as places in the plan.
     pub runs: Vec<usize>,
@@ -44,9 +40,6 @@ pub struct Need {
 
 /// What each claim needs to be decided with probability [`POWER`], at the level that it has if all that are open now stay so: the
 /// difference and its spread are taken to be those of the seeds that are there.
-///
-/// # Errors
-/// A word of a claim names nothing.
 pub fn needs(
     claims: &[ClaimConfig],
     plan: &Plan,

@@ -20,9 +20,6 @@ pub(super) struct Question<'a> {
 }
 
 /// The claims of a study with the rows that their words name in a plan.
-///
-/// # Errors
-/// A word of a claim names nothing.
 pub(super) fn questions<'a>(
     claims: &'a [ClaimConfig],
     plan: &Plan,
@@ -46,9 +43,6 @@ impl Question<'_> {
     }
 
     /// The difference of the sides over the first `seeds` seeds; `None` where they have no seed in common, or do not compare.
-    ///
-    /// # Errors
-    /// No row of a side holds the metric.
     pub(super) fn difference(
         &self,
         results: &Results,

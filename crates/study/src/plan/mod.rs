@@ -25,11 +25,9 @@ const FEW: usize = 6;
 /// All runs of a study, in the order of axes (the last one fastest) and then seeds.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Names of the axes.
     pub axes: Vec<String>,
     /// Which of them varies the learning rate, where another one varies what is compared.
     pub rate_axis: Option<usize>,
-    /// The runs.
     pub runs: Vec<Planned>,
     /// The seeds that each combination may have, in their order.
     pub seeds: Vec<u64>,
@@ -48,7 +46,6 @@ pub struct Plan {
 pub struct Planned {
     /// The label on each axis.
     pub labels: Vec<String>,
-    /// The seed.
     pub seed: u64,
     /// The work, or why there cannot be any.
     pub job: Result<Job>,
@@ -175,9 +172,6 @@ impl Plan {
 
     /// Checks that some run can be done, and that every entry of an evaluation applies where it is asked for: to one of
     /// its runs, or, where `only` names the runs, to each that it names.
-    ///
-    /// # Errors
-    /// No run of the plan can be done, or an entry does not apply.
     pub fn check(&self) -> Result<()> {
         match self.runs.first().map(|run| &run.job) {
             Some(Err(error)) if self.runs.iter().all(|run| run.job.is_err()) => Err(error.clone()),

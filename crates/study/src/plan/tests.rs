@@ -7,12 +7,10 @@ pub(crate) fn plan(text: &str) -> Plan {
     plan_of(BASE, text)
 }
 
-/// The same of a task.
 pub(crate) fn task_plan(text: &str) -> Plan {
     plan_of(&BASE.replace("corpus = \"c\"", "task = { kind = \"copy\" }"), text)
 }
 
-/// A study and its plan.
 pub(crate) fn study_and_plan(text: &str) -> (Study, Plan) {
     study_and_plan_of(BASE, text)
 }

@@ -9,9 +9,6 @@ use longwave_eval::{Evaluation, Metric, Split};
 use std::collections::BTreeSet;
 
 /// Checks that two readings at least will be measured at the length, and that what is ranked compares.
-///
-/// # Errors
-/// There are fewer, they read different text, or a loss per token would be compared over different tokens.
 pub fn check(plan: &Plan, best: Best) -> Result<()> {
     let (mut readings, mut lengths) = (BTreeSet::new(), BTreeSet::new());
     let mut read: Vec<(usize, usize, Evaluation)> = Vec::new();

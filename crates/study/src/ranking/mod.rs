@@ -32,7 +32,6 @@ pub struct Ranking<'a> {
     pub over: Over,
     /// Seeds that each reading should have.
     pub seeds: usize,
-    /// The ranked readings.
     pub ranked: Vec<Ranked<'a>>,
     /// Pairs that there are, all of which the correction counts.
     pub pairs: usize,
@@ -92,7 +91,6 @@ pub struct Leaders {
     pub metric: Metric,
     /// The name of the best and its mean over seeds.
     pub best: Option<(String, f64)>,
-    /// The same of the second.
     pub second: Option<(String, f64)>,
 }
 

@@ -67,7 +67,6 @@ impl Ranking<'_> {
         format!("at 5%, {correction}{seeds}")
     }
 
-    /// What the sentence does not hold for.
     fn limits(&self) -> String {
         let lost = |one: &&Ranked<'_>| one.rows.len() < self.seeds;
         let lost: Vec<String> = self
@@ -86,7 +85,6 @@ impl Ranking<'_> {
     }
 }
 
-/// Names in a sentence.
 fn named(list: &[&Ranked<'_>]) -> String {
     let names: Vec<String> = list.iter().map(|one| format!("`{}`", one.name)).collect();
     match names.split_last() {

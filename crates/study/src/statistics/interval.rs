@@ -7,7 +7,6 @@ use longwave_eval::statistics::mean_over_documents;
 /// A mean (or mean difference) with its uncertainty.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
-    /// The mean.
     pub mean: f64,
     /// Standard error of the mean.
     pub se: f64,

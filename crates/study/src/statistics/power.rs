@@ -12,9 +12,6 @@ const STEPS: usize = 400;
 /// The fewest pairs, at least two, whose interval at level `1 - alpha` ends within `room` below and above the mean with
 /// probability `power`, where the pairs differ by `deviation`. A test for a difference has room on one side and no end on the
 /// other; one for equality has two ends. `documents` holds an error of the mean that more pairs do not make smaller.
-///
-/// # Errors
-/// More than the number given back are needed.
 pub fn seeds_needed(
     room: (f64, f64),
     deviation: f64,

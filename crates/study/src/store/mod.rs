@@ -41,7 +41,6 @@ pub struct Failure {
     pub hint: Option<String>,
 }
 
-/// One line of a run's journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JournalLine {
     /// `started`, `trained`, `finished`, `failed` or `stopped`.
@@ -78,7 +77,6 @@ impl Store {
         Self { folder: folder.to_owned() }
     }
 
-    /// Its folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -127,9 +125,6 @@ impl Store {
     }
 
     /// The rows of a finished job; `None` where it is not finished.
-    ///
-    /// # Errors
-    /// The file cannot be read.
     pub fn rows(&self, job: &Job) -> Result<Option<Vec<ResultRow>>> {
         let path = self.rows_path(job);
         if !path.exists() {
@@ -140,9 +135,6 @@ impl Store {
     }
 
     /// Marks a job as finished with these rows, each once.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub fn finish(&self, job: &Job, rows: &[ResultRow]) -> Result<()> {
         let mut seen = HashSet::new();
         let mut text = String::new();
@@ -158,9 +150,6 @@ impl Store {
     }
 
     /// Why a job failed; `None` where it did not.
-    ///
-    /// # Errors
-    /// The file cannot be read.
     pub fn failure(&self, job: &Job) -> Result<Option<Failure>> {
         let path = self.failure_path(job);
         if !path.exists() {
@@ -174,18 +163,12 @@ impl Store {
     }
 
     /// Records why a job failed.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub fn fail(&self, job: &Job, failure: &Failure) -> Result<()> {
         let text = serde_json::to_string(failure).map_err(|error| Error::failed(error.to_string()))?;
         file::write(&self.failure_path(job), text.as_bytes())
     }
 
     /// Forgets that a job failed.
-    ///
-    /// # Errors
-    /// The file cannot be removed.
     pub fn forget_failure(&self, job: &Job) -> Result<()> {
         remove_file(&self.failure_path(job))
     }
@@ -193,9 +176,6 @@ impl Store {
     /// Takes the right to work on a run; `None` while another process has it.
     ///
     /// The system releases the lock when its holder ends, however it ends.
-    ///
-    /// # Errors
-    /// The folder cannot be written to, or cannot lock files.
     pub fn try_lock(&self, key: &str) -> Result<Option<Lock>> {
         let path = self.state(&format!("{key}.lock"));
         let failed = |error: std::io::Error| Error::io("lock", &path, &error);
@@ -215,9 +195,6 @@ impl Store {
     }
 
     /// Adds a line to the run's journal, with the device where work begins. The run's lock must be held.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub fn note(&self, job: &Job, event: &str, device: Option<&str>) -> Result<()> {
         let path = self.journal(&job.key);
         let entry = JournalLine {
@@ -232,9 +209,6 @@ impl Store {
     }
 
     /// The run's journal; empty where nothing was ever done. A line cut short by a kill is left out.
-    ///
-    /// # Errors
-    /// The file cannot be read.
     pub fn journal_lines(&self, key: &str) -> Result<Vec<JournalLine>> {
         let path = self.journal(key);
         if !path.exists() {
@@ -251,9 +225,6 @@ impl Store {
     }
 
     /// The keys of all runs in the store, in order.
-    ///
-    /// # Errors
-    /// The folder cannot be listed.
     pub fn keys(&self) -> Result<Vec<String>> {
         let entries = match fs::read_dir(&self.folder) {
             Ok(entries) => entries,
@@ -272,9 +243,6 @@ impl Store {
 
     /// The keys of all runs that were ever begun, in order: those of [`Store::keys`], and those that failed
     /// before they had a folder.
-    ///
-    /// # Errors
-    /// A folder cannot be listed.
     pub fn begun(&self) -> Result<Vec<String>> {
         let mut keys = self.keys()?;
         let journals = self.states(".journal.jsonl")?;
@@ -302,9 +270,6 @@ impl Store {
     }
 
     /// Records the folder of a study that lies elsewhere than beside the store, so that its runs are not pruned.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub fn note_study(&self, folder: &Path) -> Result<()> {
         let failed = |error: std::io::Error| Error::io("find", folder, &error);
         let path = std::path::absolute(folder).map_err(failed)?.to_string_lossy().into_owned();
@@ -313,9 +278,6 @@ impl Store {
     }
 
     /// The folders that [`Store::note_study`] recorded.
-    ///
-    /// # Errors
-    /// A file cannot be read.
     pub fn studies_elsewhere(&self) -> Result<Vec<PathBuf>> {
         self.states(".path")?
             .iter()
@@ -324,9 +286,6 @@ impl Store {
     }
 
     /// Removes a run with its journal, log and failures. `false` if a process works on the run, which then stays.
-    ///
-    /// # Errors
-    /// A file cannot be removed.
     pub fn remove(&self, key: &str) -> Result<bool> {
         let Some(_lock) = self.try_lock(key)? else { return Ok(false) };
         let folder = self.run(key);

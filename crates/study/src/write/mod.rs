@@ -54,9 +54,6 @@ pub struct StudyReport {
 impl StudyReport {
     /// Judges the claims of a study and makes its tables. `folder` is that of the study. The page compares losses with
     /// the reading `against`, see [`Report::new`].
-    ///
-    /// # Errors
-    /// A claim names nothing, or a file of the store cannot be read.
     pub fn new(
         folder: &Path,
         study: &Study,
@@ -144,7 +141,6 @@ impl StudyReport {
         text
     }
 
-    /// The tables in a format.
     pub fn tables(&self, format: Format) -> String {
         let grids = self.results.iter().chain(&self.claims).chain(&self.best);
         grids.map(|grid| grid.written(format)).collect::<Vec<_>>().join("\n")
@@ -161,9 +157,6 @@ impl StudyReport {
     }
 
     /// Writes all files into a folder, the study's own or another. Without any row there is only `study.md`.
-    ///
-    /// # Errors
-    /// A file cannot be written.
     pub fn write(&self, folder: &Path) -> Result<()> {
         if let Some((rows, report)) = &self.page {
             let pages = folder.join(PAGES);
@@ -247,18 +240,12 @@ fn runs(plan: &Plan, store: &Store, results: &Results, rows: &[ResultRow]) -> Re
 }
 
 /// Writes a table as comma-separated values, see [`Tidy::csv`].
-///
-/// # Errors
-/// The file cannot be written.
 pub fn csv(path: &Path, table: &Tidy) -> Result<()> {
     file::write(path, table.csv().as_bytes())
 }
 
 /// Writes a table as Apache Parquet, one row group, nothing compressed; the same table gives the same
 /// bytes.
-///
-/// # Errors
-/// The file cannot be written.
 pub fn parquet(path: &Path, table: &Tidy) -> Result<()> {
     file::write(path, &parquet_file::bytes(table)?)
 }

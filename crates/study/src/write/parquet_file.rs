@@ -23,7 +23,6 @@ fn physical(of: ColumnType) -> Physical {
     }
 }
 
-/// The whole file.
 pub(super) fn bytes(table: &Tidy) -> Result<Vec<u8>> {
     write(table).map_err(|error| Error::failed(format!("the results cannot be written as Parquet: {error}")))
 }

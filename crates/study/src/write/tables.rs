@@ -12,7 +12,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 /// Rows that stand in one table: protocol, split and training length.
 pub(super) type Group = (Protocol, Split, usize);
 
-/// The table that a row stands in.
 pub(super) fn group_of(row: &ResultRow) -> Group {
     (row.settings.protocol, row.settings.split, row.settings.train_length)
 }
@@ -121,7 +120,6 @@ pub(super) fn length(row: &ResultRow) -> u64 {
     row.settings.length as u64
 }
 
-/// What stands in the [cells](cell) of rows.
 pub(super) fn what_cells_are(metric: Metric, rows: &[&ResultRow]) -> String {
     let unit = rows.first().map_or("document", |row| row.unit());
     if metric.is_exponential() {

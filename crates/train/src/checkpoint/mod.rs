@@ -97,7 +97,6 @@ pub struct StageReading {
 pub struct Checkpoint {
     /// What it says about itself.
     pub meta: Meta,
-    /// Where it was read.
     pub path: PathBuf,
     /// Newer checkpoints of the run that are damaged, and why: training goes on from this one in their place.
     pub instead_of: Vec<Error>,
@@ -144,9 +143,6 @@ fn rotary_layouts(model: &Gpt) -> Vec<Option<Layout>> {
 
 /// Writes a checkpoint, whole or not at all, into a folder that must be there; without `optimizer` it can be read but not trained on.
 /// `memories` are those a training carries, if any.
-///
-/// # Errors
-/// The tensors cannot be read back from the device, or the file cannot be written.
 pub fn save(
     path: &Path,
     model: &Gpt,
@@ -158,9 +154,6 @@ pub fn save(
 }
 
 /// The bytes of a checkpoint, as [`save`] writes them to `path`.
-///
-/// # Errors
-/// The tensors cannot be read back from the device.
 pub fn encoded(
     path: &Path,
     model: &Gpt,
@@ -236,10 +229,6 @@ fn bytes(name: &str, value: Tensor<1>) -> Result<Vec<u8>> {
 }
 
 impl Checkpoint {
-    /// Reads a checkpoint.
-    ///
-    /// # Errors
-    /// The file is missing, damaged, or of a newer format.
     pub fn load(path: &Path) -> Result<Self> {
         Self::try_load(path).map_err(|why| match why {
             Unreadable::Damaged(error) | Unreadable::Other(error) => error,
@@ -291,10 +280,6 @@ impl Checkpoint {
     }
 
     /// The weights, put into a model of the same shape.
-    ///
-    /// # Errors
-    /// A parameter of the model is missing or of another shape, or the model rotates other channels together
-    /// than the one that was saved.
     pub fn weights(&self, model: Gpt, device: &Device) -> Result<Gpt> {
         let now = rotary_layouts(&model);
         let saved = &self.meta.rotary_layouts;
@@ -321,9 +306,6 @@ impl Checkpoint {
     }
 
     /// The optimizer of a run whose first stage is `first`.
-    ///
-    /// # Errors
-    /// The file lacks what it keeps, or that does not fit the model.
     pub fn optimizer(&self, first: &TrainConfig, model: &Gpt, device: &Device) -> Result<Optimizer> {
         Optimizer::with(first, &parameters::list(model), |parameter, name| {
             self.one(&format!("optimizer.{name}"), parameter, device)
@@ -356,9 +338,6 @@ impl Checkpoint {
     }
 
     /// The memories of a training in progress, in the place of as many `fresh` ones.
-    ///
-    /// # Errors
-    /// The file has none, though steps are done.
     pub fn memories(&self, fresh: Vec<SegmentMemory>, device: &Device) -> Result<Vec<SegmentMemory>> {
         if self.meta.step == 0 {
             return Ok(fresh);

@@ -19,12 +19,8 @@ use serde::{Deserialize, Serialize};
 use std::ops::Deref;
 use toml::Value;
 
-/// What an optimizer does.
 pub trait Update {
     /// Checks the values of its keys, which stand at `section`.
-    ///
-    /// # Errors
-    /// A value that is not allowed.
     fn validate(&self, section: &str) -> Result<()>;
 
     /// What it keeps of a parameter, by name: as many numbers as the parameter has, all 0 at the beginning.
@@ -39,7 +35,6 @@ pub trait Update {
 pub struct Moved<'a> {
     /// What it is.
     pub parameter: &'a Parameter,
-    /// Its value.
     pub value: Tensor<1>,
     /// Its gradient, in the unit of the parameter.
     pub gradient: Tensor<1>,
@@ -75,9 +70,6 @@ macro_rules! optimizers {
 
         impl OptimizerConfig {
             /// Reads a kind, or a table with a `kind` and the keys of that optimizer; `key` is its place in the file.
-            ///
-            /// # Errors
-            /// An unknown kind or key, a wrong type, or a value that is not allowed.
             pub fn from_value(value: &Value, key: &str) -> Result<Self> {
                 let (kind, rest) = kind_and_rest(value, key)?;
                 let config = match kind.as_str() {
@@ -141,7 +133,6 @@ pub struct Clip {
 /// What gradients are multiplied by before an update.
 #[derive(Clone, Debug)]
 pub enum GradientScale {
-    /// A number.
     Known(f64),
     /// A number that only the device knows, `[1]`.
     OnDevice(Box<Tensor<1>>),
@@ -172,9 +163,6 @@ impl Optimizer {
     }
 
     /// The same, with what `kept` gives for a parameter and the name of what is kept of it.
-    ///
-    /// # Errors
-    /// Those of `kept`.
     pub fn with<E>(
         first: &TrainConfig,
         parameters: &[Parameter],

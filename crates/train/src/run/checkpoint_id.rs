@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// Which checkpoint of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CheckpointId {
     /// After the last step.
@@ -71,15 +70,10 @@ fn numbered(text: &str) -> Option<CheckpointId> {
     }
 }
 
-/// The path of a checkpoint in a run's folder.
 pub fn checkpoint_path(folder: &Path, which: CheckpointId) -> PathBuf {
     folder.join("checkpoints").join(format!("{}.safetensors", which.name()))
 }
 
-/// The path of a checkpoint that there is.
-///
-/// # Errors
-/// There is none of that name.
 pub fn existing_checkpoint(folder: &Path, which: CheckpointId) -> Result<PathBuf> {
     let path = checkpoint_path(folder, which);
     if path.exists() {

@@ -27,7 +27,6 @@ pub use checkpoint_id::{CheckpointId, checkpoint_path, existing_checkpoint};
 /// A run: what it trains, and where it is kept.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// The run's folder.
     pub folder: PathBuf,
     /// What it trains.
     pub config: RunConfig,
@@ -47,7 +46,6 @@ const PLACES: [&str; 2] = ["data.corpus", "data.tokenizer.path"];
 pub enum Start {
     /// From fresh weights.
     Fresh,
-    /// From a checkpoint.
     Resume(Box<Checkpoint>),
     /// From a checkpoint of the run when it had another number of steps, or of another run that was trained alike until there, and how
     /// it goes on, in a sentence.
@@ -58,9 +56,6 @@ pub enum Start {
 
 impl Run {
     /// Decides where training in `folder` begins, without writing anything. `content_hash` is that of the config's data.
-    ///
-    /// # Errors
-    /// The folder holds something else, or a run that may not be continued this way.
     pub fn prepare(
         folder: &Path,
         mut config: RunConfig,
@@ -138,9 +133,6 @@ impl Run {
     }
 
     /// Opens a run that has been trained, to read it.
-    ///
-    /// # Errors
-    /// The folder holds no run.
     pub fn read(folder: &Path) -> Result<RunConfig> {
         if folder.join("config.toml").exists() {
             return read_config(folder);
@@ -158,9 +150,6 @@ impl Run {
 
     /// Takes the right to train in the folder, until what it gives is dropped; the system releases it when the process ends,
     /// however it ends.
-    ///
-    /// # Errors
-    /// Another process has it, or the folder cannot be written to.
     pub fn lock(&self) -> Result<Lock> {
         let folder = self.folder.join("checkpoints");
         let failed = |error: std::io::Error| Error::io("lock", &folder, &error);
@@ -183,15 +172,11 @@ impl Run {
         }
     }
 
-    /// The path of a checkpoint.
     pub fn checkpoint(&self, which: CheckpointId) -> PathBuf {
         checkpoint_path(&self.folder, which)
     }
 
     /// Loads a checkpoint, and checks that it is of this run.
-    ///
-    /// # Errors
-    /// It is missing, damaged, or belongs to another config or another corpus.
     pub fn load(&self, which: CheckpointId) -> Result<Checkpoint> {
         let path = existing_checkpoint(&self.folder, which)?;
         let checkpoint = Checkpoint::load(&path)?;
@@ -199,10 +184,6 @@ impl Run {
         Ok(checkpoint)
     }
 
-    /// Checks that a checkpoint is of this run.
-    ///
-    /// # Errors
-    /// It belongs to another config or another corpus.
     pub fn check(&self, checkpoint: &Checkpoint, which: CheckpointId) -> Result<()> {
         let expected =
             if self.config.imported.is_some() { self.config.weights_hash()? } else { self.hash.clone() };
@@ -261,9 +242,6 @@ impl Run {
     }
 
     /// The newest checkpoint that is whole and that `accepts` takes; `None` where there is none and none is damaged.
-    ///
-    /// # Errors
-    /// A checkpoint is damaged and none takes its place, or one cannot be read for another reason.
     fn newest(&self, accepts: &dyn Fn(CheckpointId, &Checkpoint) -> bool) -> Result<Option<Checkpoint>> {
         let stages = (0..=self.config.last_stage()).map(CheckpointId::Stage);
         let ids =

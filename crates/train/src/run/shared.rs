@@ -31,9 +31,6 @@ const OF_RATES_AND_BETWEEN: [&str; 12] = [
 
 impl RunConfig {
     /// What the first steps follow from, beside the text and the learning rates, as text: runs with other ones share nothing.
-    ///
-    /// # Errors
-    /// A value has no written form.
     pub fn beginning(&self) -> Result<String> {
         let mut table = self.to_table()?;
         for key in ["name", "data", "stage"] {
@@ -55,9 +52,6 @@ impl RunConfig {
     }
 
     /// How many steps from the first on train alike in two configs on the same text.
-    ///
-    /// # Errors
-    /// A value has no written form.
     pub fn shared_steps(&self, other: &Self) -> Result<u64> {
         if self.beginning()? != other.beginning()? {
             return Ok(0);
@@ -105,9 +99,6 @@ fn text(table: &Table) -> Result<String> {
 impl RunConfig {
     /// The newest checkpoint of a run in `folder` that a run of this config on the text of `content_hash` would have come to as well;
     /// `None` where there is none that is whole. Where it `reads_best`, the best weights until there must be left too.
-    ///
-    /// # Errors
-    /// The folder holds no run, or a value has no written form.
     pub fn shared_checkpoint(
         &self,
         folder: &Path,
@@ -154,9 +145,6 @@ impl Run {
 
     /// Puts into the run's folder what it shares with another one until a checkpoint of that: its metrics, the weights of kept steps and of
     /// ends of stages, and the best ones. Nothing for a checkpoint of its own.
-    ///
-    /// # Errors
-    /// A file cannot be read or written.
     pub fn bring(&self, checkpoint: &Checkpoint) -> Result<()> {
         let Some(folder) = source_of(checkpoint).filter(|folder| *folder != self.folder) else {
             return Ok(());

@@ -121,9 +121,6 @@ pub struct Trainer<'a> {
 
 impl<'a> Trainer<'a> {
     /// A training of `fresh`, a [`fresh_model`](crate::fresh_model) on `device` with gradients, or of a checkpoint's weights in it.
-    ///
-    /// # Errors
-    /// The checkpoint does not fit the config, or the device does not compute in the precision.
     pub fn new(
         run: &'a Run,
         dataset: &'a Dataset,
@@ -184,9 +181,6 @@ impl<'a> Trainer<'a> {
 
     /// Finds the best weights of the checkpoint that training goes on from, and makes the checkpoint one of this run, where the run had
     /// other steps or fewer stages when it was written. It comes before the config is written: whoever is killed in between finds either run whole.
-    ///
-    /// # Errors
-    /// A file cannot be written.
     pub fn take_over(&mut self) -> Result<()> {
         self.find_best()?;
         if mem::take(&mut self.is_other) {
@@ -236,10 +230,6 @@ impl<'a> Trainer<'a> {
     }
 
     /// Trains until the last step, or until `patience` or `stop` ends it, which is asked after every pass.
-    ///
-    /// # Errors
-    /// A loss or gradient that is not finite, where the config does not leave its batch out, a training text shorter than a
-    /// sequence, or a file that cannot be written.
     pub fn train(&mut self, stop: &dyn Fn() -> bool, show: &mut dyn FnMut(&Event)) -> Result<Outcome> {
         let mut metrics = Metrics::open(&self.run.folder, self.step)?;
         loop {
@@ -412,9 +402,6 @@ impl<'a> Trainer<'a> {
 }
 
 /// Writes what a run's folder holds before training: the resolved config, the tokenizer, and the folder of the checkpoints.
-///
-/// # Errors
-/// A file cannot be written.
 pub fn open_folder(run: &Run, document: &toml::Table, dataset: &Dataset) -> Result<()> {
     let text = toml::to_string(document)
         .map_err(|error| Error::failed(format!("the config cannot be written as TOML: {error}")))?;

@@ -173,7 +173,6 @@ impl Trainer<'_> {
 }
 
 impl Count {
-    /// `None` where all are finite.
     fn of(numbers: &[f32]) -> Option<Self> {
         let not_finite = numbers.iter().filter(|number| !number.is_finite()).count();
         (not_finite > 0).then_some(Self { not_finite, all: numbers.len() })

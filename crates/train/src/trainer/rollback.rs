@@ -33,7 +33,6 @@ fn first_unread(left_out: &[u64], steps: u64) -> u64 {
 }
 
 impl Trainer<'_> {
-    /// The number of the batch of the step after so many.
     pub(super) fn batch_after(&self, steps: u64) -> u64 {
         batch_after(&self.skipped_batches, steps)
     }

@@ -38,9 +38,6 @@ impl Trainer<'_> {
     /// One step of the stage at hand, whose schedule it is given: loss, gradients and update, without
     /// validation, metrics or checkpoints; `None` where `stop` came first. In f16, a step whose gradients overflow
     /// changes no weight. The numbers of the step may still be on the device ([`StepOutput::stats`] waits for it).
-    ///
-    /// # Errors
-    /// A loss or gradient that is read here and is not finite, or a training text shorter than a sequence.
     pub fn advance(&mut self, schedule: &Schedule, stop: &dyn Fn() -> bool) -> Result<Option<StepOutput>> {
         match self.attempt(schedule, stop)? {
             Attempt::Done(output) => Ok(Some(output)),
@@ -77,7 +74,6 @@ impl Trainer<'_> {
         Ok(attempt)
     }
 
-    /// The update where the numbers of the step are read first.
     fn update_known(
         &mut self,
         gradients: Vec<Tensor<1>>,

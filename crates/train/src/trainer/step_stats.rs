@@ -19,7 +19,6 @@ const MAX_PENDING: usize = 64;
 /// The longest that the first of them waits, unless a single step takes longer.
 const INTERVAL: Duration = Duration::from_millis(250);
 
-/// The numbers of one step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StepStats {
     /// Mean loss of the batch before the update, nats per token.
@@ -49,9 +48,6 @@ pub(super) enum StatsLocation {
 
 impl StepOutput {
     /// Its numbers; waits for the device where they have not been read.
-    ///
-    /// # Errors
-    /// The device fails.
     pub fn stats(self) -> Result<StepStats> {
         match self.stats {
             StatsLocation::Host(stats) => Ok(stats),
@@ -100,7 +96,6 @@ impl DeviceStats {
 #[derive(Debug)]
 pub(super) struct PendingStats {
     steps: Vec<StepOutput>,
-    /// Of the first of them.
     start: Instant,
 }
 

@@ -103,9 +103,6 @@ fn without_validation(config: &RunConfig, stage: usize, dataset: &Dataset) -> Op
 }
 
 /// Checks that what needs a validation has one: `patience`, and evaluations that read the checkpoint `best`, which are named by `key`.
-///
-/// # Errors
-/// The last stage has no validation.
 pub fn check_validation(config: &RunConfig, dataset: &Dataset, reads_best: Option<&str>) -> Result<()> {
     let last = config.last_stage();
     let patience = config.stage(last).patience;

@@ -4,7 +4,6 @@ use super::repository;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A page and its text.
 pub struct Page {
     pub path: PathBuf,
     pub text: String,

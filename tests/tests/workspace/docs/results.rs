@@ -32,12 +32,9 @@ pub(super) struct Measured {
     pub(super) accuracy: Option<f64>,
 }
 
-/// A study.
 pub(super) struct Study {
     pub(super) name: String,
-    /// How many axes it has.
     pub(super) axes: usize,
-    /// The training length of its first run.
     pub(super) train_length: usize,
     measured: Vec<Measured>,
     claims: Vec<Claim>,

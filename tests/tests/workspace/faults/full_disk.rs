@@ -16,7 +16,6 @@ struct Full<'a> {
     /// The folder that it begins in.
     project: &'a Project,
     arguments: &'a [&'a str],
-    /// Where the disk is.
     disk: &'a str,
     /// What it holds at the beginning, beside it.
     holds: Option<&'a str>,

@@ -16,7 +16,6 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
-/// A command that is killed.
 struct Victim<'a> {
     name: &'a str,
     /// The folder that it begins in.

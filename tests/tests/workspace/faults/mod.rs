@@ -108,7 +108,6 @@ fn run(project: &Project, arguments: &[&str], fault: Option<(&str, usize)>) -> (
     (run_with(project, arguments, fault), fs::read_to_string(&mark).ok())
 }
 
-/// Runs the program with a variable.
 fn run_with(project: &Project, arguments: &[&str], variable: Option<(&str, String)>) -> Outcome {
     let output = Command::new(project.program())
         .envs(variable)

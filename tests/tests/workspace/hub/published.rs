@@ -21,7 +21,6 @@ pub struct Family {
     pub name: &'static str,
     /// What it is trained with here, besides the config of the other tests.
     settings: &'static [&'static str],
-    /// The form of its numbers.
     form: Form,
     special: &'static [&'static str],
     /// Entries of its embedding.

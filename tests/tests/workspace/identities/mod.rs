@@ -19,7 +19,6 @@ use longwave_position::{Dimensions, Encoding, EncodingConfig, Init, Position, Po
 const SIZES: Dimensions =
     Dimensions { layers: 2, width: 8, heads: 2, kv_heads: 2, head_dim: 4, train_length: 16, vocab_size: 16 };
 
-/// Rows of a text.
 const ROWS: usize = 9;
 
 /// A list of vectors.

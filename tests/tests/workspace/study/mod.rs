@@ -85,7 +85,6 @@ fn events(project: &Project) -> BTreeMap<String, Vec<String>> {
     store.keys().unwrap().iter().map(|key| (key.clone(), of(key))).collect()
 }
 
-/// All lines of all journals.
 fn journal(project: &Project) -> Vec<JournalLine> {
     let store = store(project);
     store.keys().unwrap().iter().flat_map(|key| store.journal_lines(key).unwrap()).collect()

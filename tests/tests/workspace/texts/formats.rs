@@ -2,7 +2,6 @@
 
 use super::*;
 
-/// Packs a text.
 type Pack = fn(&str) -> Vec<u8>;
 
 #[test]

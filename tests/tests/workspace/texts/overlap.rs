@@ -5,12 +5,10 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::path::Path;
 
-/// Words that no other range has.
 fn words(range: Range<usize>) -> String {
     range.map(|word| format!("w{word}")).collect::<Vec<_>>().join(" ")
 }
 
-/// One document a line.
 fn json_lines(documents: &[String]) -> String {
     documents.iter().map(|text| format!("{}\n", json!({ "text": text }))).collect::<Vec<_>>().concat()
 }

@@ -62,7 +62,6 @@ pub(super) struct CountedTensor {
 }
 
 impl CountedTensor {
-    /// Takes the tensor of the vectors.
     pub(super) fn new(counted: &CountedVectors, options: &Attention, vectors: FlexTensor) -> Self {
         Self { vectors, gate_scale: counted.on_scaled(options.scale) as f32 }
     }

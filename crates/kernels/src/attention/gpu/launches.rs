@@ -94,7 +94,6 @@ impl Launches {
         Self { inputs, call, width, address, plan: call.plan(width) }
     }
 
-    /// So many cubes for a head.
     pub(super) fn cubes(&self, count: usize, heads: usize) -> CubeCount {
         CubeCount::Static(count as u32, heads as u32, self.call.shape.batch as u32)
     }
@@ -163,7 +162,6 @@ impl Backward {
         Self { launches, results, biases }
     }
 
-    /// All cubes.
     pub(super) fn cubes(&self) -> CubeCount {
         let call = &self.launches.call;
         let Shape { heads, keys, .. } = call.shape;

@@ -163,7 +163,6 @@ fn visible<P: Size>(
     visible
 }
 
-/// A vector of one number.
 #[cube]
 fn all<P: Size>(number: usize) -> Vector<u32, P> {
     Vector::new(u32::cast_from(number))

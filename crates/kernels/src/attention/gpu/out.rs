@@ -52,7 +52,6 @@ pub(super) fn gathered(group: usize, i: usize, #[comptime] plan: Plan) -> usize 
     group * plan.part() + i
 }
 
-/// Writes the gathered rows.
 #[cube]
 pub(super) fn write_gathered<N: Size>(
     rows: &Shared<[Vector<f32, N>]>,

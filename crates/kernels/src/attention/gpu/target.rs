@@ -25,7 +25,6 @@ pub(super) struct Of {
     pub(super) batch: usize,
     pub(super) head: usize,
     pub(super) first: usize,
-    /// So many are there.
     pub(super) count: usize,
 }
 

@@ -131,7 +131,6 @@ fn keys_before(position: usize, distance: usize) -> usize {
     position + 1 - min(distance, position + 1)
 }
 
-/// The queries that see the keys of a tile.
 #[cube]
 pub(super) fn queries_of(key: usize, sizes: Sizes, #[comptime] plan: Plan) -> Span {
     let last = key + comptime!(plan.side - 1);

@@ -209,7 +209,6 @@ fn through_features(
     tensor_of(of_input, shape)
 }
 
-/// `sum + factor x`.
 #[inline(always)]
 #[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 fn add_scaled(sum: &mut [f32], factor: f32, x: &[f32]) {

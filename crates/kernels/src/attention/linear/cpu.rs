@@ -67,7 +67,6 @@ impl Features {
         Self { plain, turned }
     }
 
-    /// What the numerator reads.
     pub(super) fn numerator(&self) -> &FlexTensor {
         self.turned.as_ref().unwrap_or(&self.plain)
     }
@@ -244,13 +243,11 @@ impl<'a> Head<'a> {
         hide(queries.len(), pairs);
     }
 
-    /// Adds the products of some keys and their values.
     pub(super) fn add_products(&self, keys: &Range<usize>, products: &mut [f32]) {
         let turned = self.keys(keys).transposed();
         matmul(products, self.shape.value_dim, true, 1.0, turned, self.values(keys));
     }
 
-    /// Adds some keys.
     pub(super) fn add_keys(&self, keys: &Range<usize>, sum: &mut [f32]) {
         let width = self.shape.head_dim;
         self.k[keys.start * width..keys.end * width].chunks_exact(width).for_each(|key| add(sum, key));

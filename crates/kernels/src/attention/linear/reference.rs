@@ -28,7 +28,6 @@ impl Features {
         Self { plain: of(&self.plain), turned: self.turned.as_ref().map(of) }
     }
 
-    /// What the numerator reads.
     fn numerator(&self) -> Tensor<4> {
         self.turned.as_ref().unwrap_or(&self.plain).clone()
     }

@@ -136,7 +136,6 @@ impl Block {
         CausalRows { count: self.rows, seen: self.seen(0), stride: self.stride }
     }
 
-    /// The scores of each head.
     pub(super) fn heads<'a>(&self, scores: &'a mut [f32]) -> std::slice::ChunksExactMut<'a, f32> {
         scores.chunks_exact_mut(ROWS * self.stride)
     }

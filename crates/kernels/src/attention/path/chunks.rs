@@ -27,17 +27,14 @@ impl Cut {
         Self { lead: shape.first % CHUNK, end: shape.end() }
     }
 
-    /// How many chunks there are.
     pub(super) fn count(&self) -> usize {
         usize::from(self.lead > 0) + (self.end - self.lead).div_ceil(CHUNK)
     }
 
-    /// The chunk that begins with a row.
     pub(super) fn index(&self, row: usize) -> usize {
         usize::from(self.lead > 0) + (row - self.lead) / CHUNK
     }
 
-    /// The rows of a chunk.
     pub(super) fn rows(&self, chunk: usize) -> Range<usize> {
         let edge = |chunk: usize| match (self.lead, chunk) {
             (0, _) => chunk * CHUNK,
@@ -48,7 +45,6 @@ impl Cut {
     }
 }
 
-/// What is read of one key head.
 #[derive(Clone, Copy)]
 pub(super) struct KeyHead<'a> {
     /// `[keys, head_dim]`.
@@ -76,7 +72,6 @@ pub(super) struct Inner {
     along: Vec<f32>,
     /// `(1 + strictly_lower(beta W W^T))^-1`.
     inverse: Vec<f32>,
-    /// `G`.
     g: Vec<f32>,
     /// `strictly_lower(W K^T)`.
     of_keys: Vec<f32>,

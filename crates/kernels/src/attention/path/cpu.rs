@@ -82,7 +82,6 @@ impl<'a> Operands<'a> {
         self.q.head_rows(batch, head, rows.start - self.shape.first, rows.len(), self.shape.head_dim)
     }
 
-    /// The first values that a head reads.
     pub(super) fn values(&self, batch: usize, head: usize, count: usize) -> Matrix<'_> {
         self.v.head_rows(batch, head / self.shape.group(), 0, count, self.shape.value_dim)
     }

@@ -35,7 +35,6 @@ impl BucketMap {
         end.checked_sub(1).map_or(0, |distance| self.largest[distance] as usize + 1)
     }
 
-    /// The bucket that all distances from this one on share, if they share one.
     pub(super) fn shared_from(&self, distance: usize) -> Option<usize> {
         (distance >= self.shared).then(|| self.of(distance))
     }

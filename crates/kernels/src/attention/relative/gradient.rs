@@ -157,7 +157,6 @@ impl Part<'_> {
     }
 }
 
-/// The part of a block's head.
 fn of_head<'a>(part: &'a mut [f32], block: &Block, group: usize, vectors: &Vectors) -> &'a mut [f32] {
     let size = vectors.buckets * vectors.width;
     &mut part[block.head % group * size..][..size]

@@ -51,7 +51,6 @@ fn offsets_and_query_scales_in_pieces() {
     }
 }
 
-/// Also with more threads than there are pieces.
 #[test]
 fn threads_change_no_bit_of_pieces() {
     for (kind, border) in [(Kind::ByDistance, Some(40)), (Kind::SharedBlock, None), (Kind::Pair, None)] {

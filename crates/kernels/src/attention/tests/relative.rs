@@ -57,7 +57,6 @@ impl Vectors {
         shapes.into_iter().filter_map(|(is_there, shape)| is_there.then_some(shape)).collect()
     }
 
-    /// From the last of the inputs.
     fn of(&self, case: &Case, inputs: &[Tensor<1>]) -> RelativeVectors {
         let shapes = self.shapes(case);
         let mut tensors = inputs[inputs.len() - shapes.len()..].iter().zip(shapes);

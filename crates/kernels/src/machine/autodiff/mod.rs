@@ -79,7 +79,6 @@ pub(crate) trait FusedBackend: Backend {
     /// The primitive of a tensor without autodiff.
     fn plain<const D: usize>(tensor: Tensor<D>) -> FloatTensor<Self>;
 
-    /// A tensor with autodiff.
     fn from_tracked<const D: usize>(primitive: FloatTensor<Autodiff<Self>>) -> Tensor<D>;
 
     /// A tensor without autodiff.
@@ -165,7 +164,6 @@ impl<B: FusedBackend> OpTensor<B> {
         self.autodiff
     }
 
-    /// The values.
     pub(crate) fn data(&self) -> &FloatTensor<B> {
         self.tensor.primitive()
     }

@@ -68,7 +68,6 @@ impl<'a> Bf16Matrix<'a> {
         Self { data, rows, columns, turned: false }
     }
 
-    /// The transpose, in place.
     pub(crate) fn transposed(self) -> Self {
         Self { rows: self.columns, columns: self.rows, turned: !self.turned, ..self }
     }

@@ -52,7 +52,6 @@ impl Panels {
         &self.words[panel * self.pairs * COLUMNS..][..self.pairs * COLUMNS]
     }
 
-    /// How many there are.
     pub(crate) fn count(&self) -> usize {
         self.words.len() / (self.pairs * COLUMNS).max(1)
     }

@@ -40,7 +40,6 @@ impl Number for bf16 {
     }
 }
 
-/// The first numbers of x, as many as there are places.
 pub(super) fn round_all(x: &[f32], out: &mut [MaybeUninit<bf16>]) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if instruction::applies() {

@@ -17,13 +17,11 @@ use longwave_core::{Error, Result};
 use std::fmt;
 use std::str::FromStr;
 
-/// What `--device` says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DeviceChoice {
     /// A GPU if there is a real one, the CPU otherwise.
     #[default]
     Auto,
-    /// The CPU.
     Cpu,
     /// The best GPU, or the one with this number.
     Gpu(Option<usize>),
@@ -57,7 +55,6 @@ impl fmt::Display for DeviceChoice {
     }
 }
 
-/// A device that was opened.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpenDevice {
     /// Where tensors live.
@@ -69,10 +66,6 @@ pub struct OpenDevice {
 }
 
 /// Opens the chosen device.
-///
-/// # Errors
-/// A GPU is asked for and this build has no GPU support (usage), no such GPU is found, or it cannot be
-/// opened.
 pub fn open(choice: DeviceChoice) -> Result<OpenDevice> {
     match choice {
         DeviceChoice::Cpu => Ok(cpu()),

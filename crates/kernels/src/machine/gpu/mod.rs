@@ -151,7 +151,6 @@ pub(crate) fn zeros(like: &CubeTensor, shape: Vec<usize>) -> CubeTensor {
     CubeTensor::new_contiguous(flat.client, flat.device, shape.into(), flat.handle, flat.dtype)
 }
 
-/// The same numbers in a new tensor.
 pub(crate) fn copied(tensor: CubeTensor) -> CubeTensor {
     let (client, device) = (tensor.client.clone(), tensor.device.clone());
     let copy = empty_device_contiguous_dtype(client.clone(), device, tensor.meta.shape().clone(), DType::F32);

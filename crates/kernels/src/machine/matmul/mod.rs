@@ -80,23 +80,19 @@ impl<'a> Matrix<'a> {
         }
     }
 
-    /// The transpose, in place.
     pub(crate) fn transposed(self) -> Self {
         let Self { data, rows, columns, strides } = self;
         Self { data, rows: columns, columns: rows, strides: (strides.1, strides.0) }
     }
 
-    /// `count` columns from `first` on.
     pub(crate) fn columns(self, first: usize, count: usize) -> Self {
         self.part((0, first), self.rows, count)
     }
 
-    /// Some of the rows.
     pub(crate) fn rows(self, rows: &std::ops::Range<usize>) -> Self {
         self.part((rows.start, 0), rows.len(), self.columns)
     }
 
-    /// The part of `rows` rows and `columns` columns that begins at `first`.
     fn part(self, first: (usize, usize), rows: usize, columns: usize) -> Self {
         let start = first.0 * self.strides.0 + first.1 * self.strides.1;
         Self::strided(&self.data[start..], rows, columns, self.strides)

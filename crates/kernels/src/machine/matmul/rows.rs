@@ -51,7 +51,6 @@ impl<'a> Panels<'a> {
         Self { numbers: Cow::Borrowed(numbers), inner: numbers.len() / COLUMNS }
     }
 
-    /// `count` rows of a panel from `first` on.
     fn part(&self, panel: usize, first: usize, count: usize) -> &[f32] {
         &self.numbers[(panel * self.inner + first) * COLUMNS..][..count * COLUMNS]
     }

@@ -22,7 +22,6 @@ use std::ops::Range;
 pub struct Probabilities<'a> {
     /// The layer, from 0.
     pub layer: usize,
-    /// The places of the queries in the text.
     pub queries: Range<usize>,
     /// The place of the first key in the text; the others follow.
     pub first_key: usize,
@@ -35,9 +34,6 @@ pub struct Probabilities<'a> {
 pub type WatchAttention<'a> = dyn FnMut(&Probabilities<'_>) -> Result<()> + 'a;
 
 /// Whether a reading has probabilities.
-///
-/// # Errors
-/// Linear attention has none.
 pub fn check(reading: &Reading) -> Result<()> {
     let attention = reading.attention();
     if attention != AttentionKind::Linear {
@@ -51,9 +47,6 @@ pub fn check(reading: &Reading) -> Result<()> {
 
 impl Gpt {
     /// Reads a text, and shows the attention of every layer: its queries in order, some at a time.
-    ///
-    /// # Errors
-    /// Linear attention has no probabilities, or that of `watch`.
     pub fn watch_attention(&self, pass: &Pass<'_>, watch: &mut WatchAttention<'_>) -> Result<()> {
         check(pass.reading)?;
         let [batch, length] = pass.tokens.dims();

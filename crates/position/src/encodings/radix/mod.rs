@@ -241,10 +241,6 @@ fn raw_rows(key: &str, beta: usize) -> Error {
 impl Radix {
     /// Reads positions in a larger base with the trained rows or weights; see
     /// [`convert`](crate::extensions::convert).
-    ///
-    /// # Errors
-    /// They are interpolated or converted already, the base is smaller than the trained one, or rows are to be
-    /// read raw.
     pub fn convert(&mut self, base: Option<usize>, reading: DigitReading, lengths: Lengths) -> Result<()> {
         let Config { variant, digits_as, beta, .. } = self.config;
         if variant != Variant::Direct {

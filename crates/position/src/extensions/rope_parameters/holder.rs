@@ -28,9 +28,6 @@ pub(super) struct Held {
 }
 
 /// The object of a config; `None` where it has none.
-///
-/// # Errors
-/// The two holders disagree, or kinds of layers do.
 pub(super) fn held(config: &Map<String, Json>, section: &str) -> Result<Option<Held>> {
     let path = |name: &str| if section.is_empty() { name.to_owned() } else { format!("{section}.{name}") };
     let mut found = Vec::new();
@@ -94,9 +91,6 @@ pub(super) fn plain(mut keys: Map<String, Json>) -> Map<String, Json> {
 }
 
 /// The object of all layers, where there may be one for each kind of layer.
-///
-/// # Errors
-/// Layers of several kinds have different ones.
 pub(super) fn of_all_layers(
     keys: &Map<String, Json>,
     layer_types: Option<&Json>,

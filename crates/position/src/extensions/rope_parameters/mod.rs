@@ -43,9 +43,6 @@ pub const FIELDS: [&str; 7] =
     ["rope_parameters", "rope_scaling", BASE[0], BASE[1], SHARE[0], SHARE[1], ORIGINAL[0]];
 
 /// The entry in our own keys, where it is written in those of a `config.json`; else the entry itself.
-///
-/// # Errors
-/// A file that cannot be read, text that is no JSON, or a key or value that no extension of ours stands for.
 pub fn translated<'a>(value: &'a Value, section: &str) -> Result<Cow<'a, Value>> {
     let object = match value {
         Value::String(text) if text.trim_start().starts_with('{') => parse(text, &format!("`{section}`"))?,
@@ -84,14 +81,10 @@ pub struct Rotary {
     pub counts_from: Option<usize>,
     /// The length in tokens after scaling: the longest text, or where that is no longer than the one before, `factor` times it.
     pub scaled_to: Option<usize>,
-    /// The scaling, where there is one.
     pub scaling: Option<ExtensionConfig>,
 }
 
 /// Reads the [`FIELDS`] of a whole `config.json`.
-///
-/// # Errors
-/// As [`translated`], or two fields disagree.
 pub fn of_model(config: &Map<String, Json>) -> Result<Rotary> {
     let source = Source::of_config(config, "")?.unwrap_or_else(|| Source {
         section: String::new(),
@@ -353,9 +346,6 @@ impl Source {
 }
 
 /// The number that fields give under one of these names, with the path of that name.
-///
-/// # Errors
-/// Two names give different numbers.
 fn one_of(
     fields: &Map<String, Json>,
     names: &[&str],

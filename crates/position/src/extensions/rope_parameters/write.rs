@@ -12,7 +12,6 @@ use toml::Value;
 /// What a `config.json` says of a scaled model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Written {
-    /// `rope_parameters`.
     pub parameters: Map<String, Json>,
     /// `max_position_embeddings`: the longest text in tokens. For `dynamic` it is L, from which that scaling counts.
     pub longest: usize,
@@ -23,9 +22,6 @@ pub struct Written {
 ///
 /// `direct`, `linear`, `dynamic_ntk`, `yarn`, `llama3` and `longrope` have a `rope_type` each. Any other extension that changes
 /// frequencies, and nothing else, is written as `longrope` with the factor of every band.
-///
-/// # Errors
-/// The extension does not apply, or changes something that no `rope_type` computes.
 pub fn written(extend: &ExtensionConfig, trained: &Reading, lengths: Lengths) -> Result<Written> {
     let fixed = with_fixed_scale(extend, lengths)?;
     let ours = Spectra::new(&fixed, trained, lengths)?;
@@ -74,7 +70,6 @@ impl Spectra {
         [1, train, train + 1, length, 2 * length].into_iter().map(read).collect::<Result<_>>().map(Self)
     }
 
-    /// At the longest text.
     fn longest(&self) -> Option<&Frequencies> {
         self.0[3].0.first()
     }
@@ -138,7 +133,6 @@ fn by_band(ours: &Spectra, trained: &Reading, lengths: Lengths) -> Option<Map<St
     Some(object("longrope", more, trained, lengths))
 }
 
-/// What every object says, and `more`.
 fn object(rope_type: &str, more: Json, trained: &Reading, lengths: Lengths) -> Map<String, Json> {
     let base = trained.encodings().iter().find_map(|encoding| Some(encoding.frequencies()?.base));
     let mut object = Map::new();

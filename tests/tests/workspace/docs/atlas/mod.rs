@@ -25,7 +25,6 @@ use std::{env, fs};
 /// Where the pages are.
 const ATLAS: &str = "docs/src/atlas";
 
-/// The studies that the atlas shows.
 const STUDIES: [&str; 2] = ["every-encoding", "every-extension"];
 
 /// Their results.

@@ -108,7 +108,6 @@ pub(super) fn extension(
     page
 }
 
-/// Name, summary, formula and source.
 fn opening(kind: &str, summary: &str, formula: &str, source: &str) -> String {
     format!(
         "# `{kind}`\n\n{}{}\n\n<p class=\"formula\">{}</p>\n\nSource: {}.\n\n",
@@ -238,7 +237,6 @@ fn curve_of_extension(kind: &str, study: &Study, pictures: &mut Pictures) -> Str
     text
 }
 
-/// What the numbers are of.
 fn study_note(study: &Study) -> String {
     format!(
         "Test perplexity (fixed targets): `exp` of the mean loss over {} seeds, ± one standard deviation over seeds in per cent. \

@@ -93,7 +93,6 @@ fn digits(extend: &str) -> Figure {
 
 /// What is drawn of an extension.
 pub(super) struct OfExtension {
-    /// The encoding that is read.
     pub(super) encoding: &'static str,
     pub(super) figures: Vec<Figure>,
 }

@@ -76,7 +76,6 @@ fn link(page: &str) -> String {
     format!("[`{}`](atlas/{page}.md)", page.split('/').next_back().unwrap())
 }
 
-/// The sentence with its numbers.
 fn filled(text: &str, studies: &[Study]) -> String {
     let mut parts = text.split('{');
     let mut filled = parts.next().unwrap().to_owned();
@@ -88,7 +87,6 @@ fn filled(text: &str, studies: &[Study]) -> String {
     filled
 }
 
-/// The number that a place of a sentence names.
 fn number(place: &str, studies: &[Study]) -> String {
     let parts: Vec<&str> = place.split('|').collect();
     let [name, label, reading, multiple] = parts[..4] else { panic!("{place}") };

@@ -227,7 +227,7 @@ fn the_way_of_attention_is_said() {
     let linear = shown("{ kind = \"rope\" }", &["--set", "model.attention=linear"]);
     assert!(linear.contains("attention   fused, by sums over the keys"), "{linear}");
     let json: Value = serde_json::from_str(&shown("{ kind = \"rope\" }", &["--json"])).unwrap();
-    assert_eq!(json[0]["layers"][0]["attention"], "fused");
+    assert_eq!(json[0]["layers"][0]["route"], "fused");
 }
 
 fn listed(arguments: &[&str]) -> Outcome {

@@ -129,7 +129,7 @@ pub struct Layer {
     /// Whether queries are scaled by the logarithm of the number of keys that they see.
     pub log_n: bool,
     /// How its attention is computed, and why where that takes longer than a fused kernel.
-    pub attention: String,
+    pub route: String,
 }
 
 /// Frequencies.
@@ -306,7 +306,7 @@ fn layers(read: &Reading, encoding: usize, length: usize, width: usize) -> Vec<L
             window: layer.mask.window,
             sinks: layer.mask.sinks,
             log_n: layer.log_n != LogN::Off,
-            attention: route_in_words(read, index, &positions, width),
+            route: route_in_words(read, index, &positions, width),
         })
         .collect()
 }

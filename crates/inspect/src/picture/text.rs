@@ -60,9 +60,9 @@ impl Picture {
         if self.extend.kind() != "direct" {
             text += &formula("read as", self.extend_formula);
         }
-        let same = self.layers.windows(2).all(|pair| pair[0].attention == pair[1].attention);
+        let same = self.layers.windows(2).all(|pair| pair[0].route == pair[1].route);
         if let Some(first) = self.layers.first().filter(|_| same) {
-            let _ = writeln!(text, "{:<10}  {}", "attention", first.attention);
+            let _ = writeln!(text, "{:<10}  {}", "attention", first.route);
         }
         if !self.alike || !same {
             text.extend(self.layers.iter().map(|one| layer(one, !same)));
@@ -85,7 +85,7 @@ fn layer(layer: &Layer, with_attention: bool) -> String {
         layer.window.map_or("every earlier key".to_owned(), |window| format!("a window of {window}"));
     let sinks = if layer.sinks > 0 { format!(" and the first {}", layer.sinks) } else { String::new() };
     let log_n = if layer.log_n { ", queries scaled by log n" } else { "" };
-    let attention = if with_attention { format!("; attention {}", layer.attention) } else { String::new() };
+    let attention = if with_attention { format!("; attention {}", layer.route) } else { String::new() };
     format!("layer {} sees {window}{sinks}{log_n}{attention}\n", layer.index)
 }
 

@@ -2,7 +2,7 @@
 //!
 //! What an encoding describes (a rotation, a bias by distance, slopes, a pair of vectors, vectors by distance) goes to
 //! the fused kernels for all queries at once, and so do two pairs of position maps chosen by distance. What
-//! needs the scores themselves is read one block of queries at a time, in [`blocks`]. [`route`] chooses the way of a layer.
+//! needs the scores themselves is read one block of queries at a time, in [`blocks`]. `route` chooses the way of a layer.
 //! The fused kernels write no probabilities down; [`watched`] shows those of a model, for measurements.
 
 pub mod blocks;

@@ -189,9 +189,10 @@ pub(crate) fn assert_fused_on<const D: usize>(
 }
 
 /// The devices that operations are tested on: the CPU, and a GPU where there is one.
-pub(crate) fn devices(_what: &str) -> Vec<Device> {
+#[cfg_attr(not(feature = "gpu"), allow(unused_variables, reason = "what is left out without a GPU"))]
+pub(crate) fn devices(what: &str) -> Vec<Device> {
     #[cfg(feature = "gpu")]
-    if let Some(gpu) = crate::machine::device::adapter(_what) {
+    if let Some(gpu) = crate::machine::device::adapter(what) {
         return vec![Device::flex(), gpu];
     }
     vec![Device::flex()]

@@ -20,7 +20,7 @@ const APART: f32 = 4.0 / 2048.0;
 fn device(left_out: &str) -> Option<Device> {
     let device = adapter(left_out)?;
     let q = tensor::<4>(1, [1, 1, 2, 8], &device);
-    let tiles = supports(&q, &Shape::of(&q, &q, &q), Precision::F16);
+    let tiles = supports(&q.clone().into(), &Shape::of(&q, &q, &q), Precision::F16);
     if tiles.is_some_and(|tiles| tiles.matrices.is_some()) {
         return Some(device);
     }
@@ -119,5 +119,7 @@ fn f32_is_not_rounded() {
     let Some(device) = device("matrix units") else { return };
     let q = tensor::<4>(1, [1, 2, 70, 16], &device);
     let shape = Shape::of(&q, &q, &q);
-    assert!(supports(&q, &shape, Precision::F32).is_some_and(|tiles| tiles.matrices.is_none()));
+    assert!(
+        supports(&q.clone().into(), &shape, Precision::F32).is_some_and(|tiles| tiles.matrices.is_none())
+    );
 }

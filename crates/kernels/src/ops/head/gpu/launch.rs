@@ -116,6 +116,7 @@ fn launched(
 
 /// What the gradient needs.
 #[derive(Clone)]
+#[allow(clippy::large_enum_variant, reason = "one per step; its tensors are handles")]
 pub(in crate::ops::head) enum Kept {
     /// The gradients themselves, for the gradient 1 of the loss.
     Gradients {

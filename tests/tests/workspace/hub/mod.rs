@@ -480,7 +480,7 @@ fn a_folder_that_cannot_be_exported_to_or_imported_from() {
     let other = ["import", "out", "--out", "back", "--set", "position.base=500.0"];
     insta::assert_snapshot!("import_as_another_model", message(2, &other));
     let json = String::from_utf8(project.read("out/config.json")).unwrap();
-    project.write("out/config.json", &json.replace("\"hidden_act\": \"gelu\"", "\"hidden_act\": \"relu2\""));
+    project.write("out/config.json", &json.replace("\"hidden_act\": \"gelu\"", "\"hidden_act\": \"tanh\""));
     insta::assert_snapshot!(
         "import_of_another_architecture",
         message(2, &["import", "out", "--out", "back"])

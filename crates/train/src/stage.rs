@@ -7,7 +7,7 @@
 //! encoding, so `direct` means as last trained from then on. L itself, of which automatic scales and windows
 //! are made, remains that of `[train]`.
 
-use crate::config::{OnNonFinite, TrainConfig};
+use crate::config::TrainConfig;
 use longwave_core::config::{kind_and_rest, read, unknown_key, unknown_kind};
 use longwave_core::{Error, Result};
 use longwave_position::reading::LEAST_HEAD_SCALE;
@@ -199,8 +199,6 @@ impl StageConfig {
             return Err(Error::value(&format!("{section}.on_non_finite"), value, allowed)
                 .hint("leave it out of the stage, or write it in `[train]`"));
         }
-        // It is read of `[train]` alone, so that a stage is the same with and without it.
-        let train = TrainConfig { on_non_finite: OnNonFinite::default(), ..train };
         Ok(Self { train, extend, optimizer, trained })
     }
 }
@@ -306,7 +304,8 @@ mod tests {
         let both = "length = 512\nsteps = 2\n";
         let all = stage(both).unwrap();
         assert_eq!(all.trained, TrainedPart::All);
-        assert!(!Table::try_from(&all).unwrap().contains_key("train"), "hashes of earlier configs stay");
+        assert_eq!(Table::try_from(&all).unwrap()["train"], Value::String("all".to_owned()));
+        assert_eq!(stage(&format!("{both}train = \"all\"")).unwrap(), all);
         let scale = stage(&format!("{both}train = \"head_scale\"")).unwrap();
         assert_eq!(scale.trained, TrainedPart::HeadScale { start: 1.6 });
         let written = Table::try_from(&scale).unwrap();

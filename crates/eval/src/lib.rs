@@ -13,6 +13,7 @@
 //! - [`scorer`]: the losses of the targets of a plan; [`metrics`]: sums per document, and the values of a row;
 //!   [`bigram`]: losses by where a bigram was last seen; [`statistics`]: means, paired differences, standard errors.
 //! - [`measure`]: every extension at every length, and the window baseline.
+//! - [`diagnostics`]: what a trained model does with a long text, and why it breaks.
 //! - [`row`]: one line of `results.jsonl`, and the file itself; [`fields`]: the fields that every row and block has;
 //!   [`reference`](mod@reference): differences between readings; [`token_log`]: the loss of every scored token as a file.
 
@@ -22,6 +23,7 @@ pub mod applicability;
 pub mod bigram;
 pub mod block;
 pub mod column;
+pub mod diagnostics;
 pub mod evaluation;
 mod extend_schema;
 pub mod fields;

@@ -1,6 +1,7 @@
 //! Runs evaluations: every extension at every length, and the window baseline.
 
 use crate::bigram;
+use crate::diagnostics;
 use crate::evaluation::Evaluation;
 use crate::memory_check::{self, Need};
 use crate::metrics::chance::{CHANCE, share_of_most_frequent};
@@ -56,15 +57,15 @@ pub struct Subject<'a> {
 /// One measurement that is to be made.
 #[derive(Clone, Debug)]
 pub(crate) struct Measurement {
-    length: usize,
-    extend: String,
-    extend_config: Value,
+    pub(crate) length: usize,
+    pub(crate) extend: String,
+    pub(crate) extend_config: Value,
     chosen_among: Option<Value>,
-    reading: Reading,
-    text: Text,
-    plan: Plan,
+    pub(crate) reading: Reading,
+    pub(crate) text: Text,
+    pub(crate) plan: Plan,
     /// What its sums are over.
-    parts: Parts,
+    pub(crate) parts: Parts,
     /// The memory that it takes, without the weights.
     pub(crate) need: Need,
 }
@@ -131,7 +132,15 @@ pub fn evaluate(
                 done += tokens;
                 show(Progress { done, total })
             })?;
-            measure(&mut row, evaluation, task, &scorer, &scores)?;
+            let watched = match evaluation.block.protocol.material() {
+                Material::Watched => {
+                    let tokens = scorer.tally(&task.plan, &scores, &task.parts).sums().tokens;
+                    let mut read = |_| show(Progress { done, total });
+                    diagnostics::sums(subject, task, evaluation.block.train_length, &tokens, &mut read)?
+                }
+                _ => Vec::new(),
+            };
+            measure(&mut row, evaluation, task, &scorer, &scores, watched)?;
             row.unknown_tokens = source.unknown_token().map_or(0, |id| scored(task, id));
             let seen =
                 seen.get_or_init(|| bigram::last_seen_in(&task.text, &plans, evaluation.block.train_length));
@@ -309,9 +318,10 @@ fn measure(
     task: &Measurement,
     scorer: &Scorer<'_>,
     scores: &[Vec<Score>],
+    watched: Vec<(&'static str, Vec<f64>)>,
 ) -> Result<()> {
     let block = &evaluation.block;
-    let tally = scorer.tally(&task.plan, scores, &task.parts);
+    let tally = scorer.tally(&task.plan, scores, &task.parts).with(watched);
     row.values = tally
         .values(block.protocol.material())
         .ok_or_else(|| Error::failed(format!("no token was scored at length {}", task.length)))?;

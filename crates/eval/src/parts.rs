@@ -34,7 +34,7 @@ impl Parts {
         };
         // An encoding that does not read the longest is scored on the same windows all the same.
         let longest = block.keys.max_length().unwrap_or(longest);
-        if block.protocol.material() != Material::Documents {
+        if !matches!(block.protocol.material(), Material::Documents | Material::Watched) {
             return Ok(Self::default());
         }
         let text = source.documents();

@@ -41,22 +41,28 @@ pub struct Mean {
 /// There are not as many weights as sums.
 pub fn mean_over_documents(sums: &[f64], weights: &[u64]) -> Option<Mean> {
     assert_eq!(sums.len(), weights.len(), "a document has one sum and one weight");
-    let total: u64 = weights.iter().sum();
-    if total == 0 {
+    let pairs: Vec<(f64, f64)> =
+        sums.iter().zip(weights).map(|(&sum, &weight)| (sum, weight as f64)).collect();
+    ratio_over_documents(&pairs)
+}
+
+/// The same for sums with weights of any size, `[documents]`.
+pub fn ratio_over_documents(documents: &[(f64, f64)]) -> Option<Mean> {
+    let total: f64 = documents.iter().map(|(_, weight)| weight).sum();
+    if total <= 0.0 {
         return None;
     }
-    let total = total as f64;
-    let mean = sums.iter().sum::<f64>() / total;
-    let (mut squares, mut documents) = (0.0, 0usize);
-    for (&sum, &weight) in sums.iter().zip(weights) {
-        if weight > 0 {
-            squares += (sum - mean * weight as f64).powi(2);
-            documents += 1;
+    let mean = documents.iter().map(|(sum, _)| sum).sum::<f64>() / total;
+    let (mut squares, mut count) = (0.0, 0usize);
+    for &(sum, weight) in documents {
+        if weight > 0.0 {
+            squares += (sum - mean * weight).powi(2);
+            count += 1;
         }
     }
-    let count = documents as f64;
-    let se = (documents > 1).then(|| (count / (count - 1.0) * squares).sqrt() / total);
-    Some(Mean { mean, se, documents })
+    let n = count as f64;
+    let se = (count > 1).then(|| (n / (n - 1.0) * squares).sqrt() / total);
+    Some(Mean { mean, se, documents: count })
 }
 
 /// The 95% interval of a share, of which `count` of `total` were seen: Wilson's score interval. `None` of nothing.

@@ -15,6 +15,8 @@ pub struct Text {
 pub enum Material {
     /// Text as it was written.
     Documents,
+    /// The same, read while attention is looked at.
+    Watched,
     /// Passages, each repeated.
     Repeated,
     /// Sequences of a task, of which the answers are scored.

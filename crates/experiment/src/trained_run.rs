@@ -7,6 +7,7 @@ use longwave_core::config::read;
 use longwave_core::file::{existing_folder, holds_leftovers_only, make_folders};
 use longwave_core::{Error, Result};
 use longwave_data::{Dataset, Note};
+use longwave_eval::diagnostics::{Explained, explain};
 use longwave_eval::measure::Progress;
 use longwave_eval::memory_check::Need;
 use longwave_eval::{Evaluation, ResultRow, Subject, TokenLog, evaluate, notes_of_other_texts, row, select};
@@ -185,6 +186,16 @@ impl<'a> TrainedRun<'a> {
             row::record_count(&path)?;
         }
         Ok(measured)
+    }
+
+    /// What the model does with the texts of an evaluation at each of its lengths, see [`longwave_eval::diagnostics`]. Nothing is kept.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check), or the observer stops it.
+    pub fn explain(&self, evaluation: &Evaluation, observer: &mut dyn Observer) -> Result<Explained> {
+        self.check(std::slice::from_ref(evaluation))?;
+        let mut show = |progress| report(observer, Event::Evaluating, progress);
+        explain(&self.subject(), evaluation, &mut show)
     }
 
     /// Each evaluation with each checkpoint that it reads, ascending by step: those of kept steps and then the weights at hand, or the best

@@ -6,8 +6,9 @@
 
 use crate::positions::Positions;
 use burn::tensor::{Device, TensorData};
+pub use longwave_kernels::Layout;
+use longwave_kernels::RotationTable;
 use longwave_kernels::device::constant;
-use longwave_kernels::{Layout, RotationTable};
 use std::borrow::Cow;
 use std::f64::consts::TAU;
 

@@ -5,6 +5,7 @@
 //! - [`grid`]: a table of texts as aligned text, Markdown, LaTeX and CSV.
 //! - [`table`]: a block as such a table.
 //! - [`mod@csv`]: all rows as plain columns, and as CSV.
+//! - [`explained`]: what was found out about a trained model.
 //! - [`plot`]: charts as SVG and PNG.
 //! - `tensorboard`: the same charts for `TensorBoard`.
 //! - [`page`]: reads a folder and writes all of it.
@@ -14,6 +15,7 @@
 pub mod block;
 pub mod csv;
 mod curve;
+pub mod explained;
 pub mod grid;
 pub mod history;
 mod kept_steps;

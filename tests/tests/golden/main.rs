@@ -9,6 +9,7 @@
 mod attention;
 mod bias;
 mod build;
+mod diagnostic;
 mod embedding;
 mod encoded;
 mod file;
@@ -31,6 +32,7 @@ fn handler(file: &File) -> Option<Check> {
     Some(match file.kind.as_str() {
         "attention" => attention::check,
         "bias" => bias::check,
+        "diagnostic" => diagnostic::check,
         "embedding" => embedding::check,
         "frequency" => frequency::check,
         "logits" => logits::check,

@@ -18,7 +18,7 @@ const TOKENS: [usize; 8] = [0, 1, 2, 129, 400, 130, 1000, 70];
 pub fn plans_hold(protocol: Protocol) -> Outcome {
     let of_task = protocol.material() == Material::Answers;
     // How long texts are that a protocol makes of documents is its own affair.
-    let made = !matches!(protocol.material(), Material::Documents | Material::Answers);
+    let made = !matches!(protocol.material(), Material::Documents | Material::Watched | Material::Answers);
     let given = Keys::default();
     let given = Given {
         section: "evaluate",

@@ -167,9 +167,7 @@ fn evaluations(arguments: &Arguments, corpus: Option<&str>) -> Result<Vec<Evalua
         block.insert("lengths".to_owned(), lengths);
     }
     if !arguments.extend.is_empty() {
-        let extend =
-            arguments.extend.iter().map(|text| extensions(text)).collect::<Result<Vec<_>>>()?.concat();
-        block.insert("extend".to_owned(), Value::Array(extend));
+        block.insert("extend".to_owned(), Value::Array(asked_extensions(&arguments.extend)?));
     }
     if let Some(against) = &arguments.against {
         block.insert("against".to_owned(), one_value("--against", against)?);
@@ -225,6 +223,11 @@ fn by_reason(left_out: &[(&'static str, Error)]) -> Vec<(Vec<&'static str>, Stri
         }
     }
     reasons
+}
+
+/// The extensions of all options together.
+pub(super) fn asked_extensions(options: &[String]) -> Result<Vec<Value>> {
+    Ok(options.iter().map(|text| extensions(text)).collect::<Result<Vec<_>>>()?.concat())
 }
 
 /// `--set` changes the keys of one evaluation; those of the whole config have their place elsewhere.

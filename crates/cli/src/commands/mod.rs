@@ -31,6 +31,7 @@ commands! {
     Eval in eval,
     Study in study,
     Task in task,
+    Explain in explain,
     Compare in compare,
     Runs in runs,
     Report in report,

@@ -47,8 +47,7 @@ impl Measure for Accuracy {
     }
 
     fn documents(&self, facts: &Facts<'_>) -> Option<Documents> {
-        let sums = facts.per_document?;
-        Some(Documents { sums: sums.get(CORRECT.name)?, weights: sums.tokens.clone() })
+        facts.summed(CORRECT.name)
     }
 
     fn chance(&self, facts: &Facts<'_>) -> Option<f64> {

@@ -24,7 +24,7 @@ impl Measure for BitsPerByte {
     }
 
     fn is_of(&self, material: Material) -> bool {
-        material == Material::Documents
+        matches!(material, Material::Documents | Material::Watched)
     }
 
     fn held_by(&self) -> &'static str {

@@ -76,6 +76,12 @@ metrics! {
     Chance in chance,
     Difference in difference,
     BaselineDifference in baseline_difference,
+    UnseenAngles in unseen_angles,
+    FirstToken in first_token,
+    EffectiveKeys in effective_keys,
+    Entropy in entropy,
+    BeyondLength in beyond_length,
+    StableRank in stable_rank,
 }
 
 static REGISTRY: Registry<Metric> = Registry::new("metric");

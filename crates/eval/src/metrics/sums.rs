@@ -199,6 +199,14 @@ pub struct Facts<'a> {
     pub baseline: Option<(&'a Values, Option<&'a DocumentSums>)>,
 }
 
+impl Facts<'_> {
+    /// The sums of a name and the scored tokens of each document; `None` where there are none.
+    pub(super) fn summed(&self, name: &str) -> Option<Documents> {
+        let sums = self.per_document?;
+        Some(Documents { sums: sums.get(name)?, weights: sums.tokens.clone() })
+    }
+}
+
 /// A difference to the reference reading.
 #[derive(Clone, Copy, Debug)]
 pub struct DifferenceFacts<'a> {

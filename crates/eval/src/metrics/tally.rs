@@ -13,6 +13,8 @@ pub struct Tally {
     tokens: Vec<u64>,
     bytes: Vec<u64>,
     sums: Vec<(TokenSum, Vec<f64>)>,
+    /// Sums that are not made of scores, by name.
+    others: Vec<(&'static str, Vec<f64>)>,
     skipped: usize,
     /// Whether the sums are over blocks of one document.
     blocks: bool,
@@ -26,6 +28,7 @@ impl Tally {
             tokens: vec![0; documents],
             bytes: vec![0; documents],
             sums: sums.map(|sum| (sum, vec![0.0; documents])).collect(),
+            others: Vec::new(),
             skipped,
             blocks: false,
         }
@@ -35,6 +38,12 @@ impl Tally {
     #[must_use]
     pub fn of_blocks(self, blocks: bool) -> Self {
         Self { blocks, ..self }
+    }
+
+    /// The same with sums that are not made of scores, `[documents]` each.
+    #[must_use]
+    pub fn with(self, others: Vec<(&'static str, Vec<f64>)>) -> Self {
+        Self { others, ..self }
     }
 
     /// Adds targets of one document, and their bytes together.
@@ -77,7 +86,9 @@ impl Tally {
         if self.bytes() > 0 {
             none = none.with_counts(BYTES, self.bytes.clone());
         }
-        self.sums.iter().fold(none, |sums, (sum, numbers)| {
+        let others =
+            self.others.iter().fold(none, |sums, (name, numbers)| sums.with_numbers(name, numbers.clone()));
+        self.sums.iter().fold(others, |sums, (sum, numbers)| {
             if sum.counts {
                 sums.with_counts(sum.name, numbers.iter().map(|&count| count as u64).collect())
             } else {

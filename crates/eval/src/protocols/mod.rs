@@ -78,6 +78,7 @@ protocols! {
     Sliding in sliding,
     ByPosition in by_position,
     RepeatedText in repeated_text,
+    Diagnostics in diagnostics,
     Task in task,
 }
 

@@ -95,7 +95,7 @@ impl Attention {
             let tokens = upload(window, [1, window.len()], &device);
             let pass = Pass { tokens, positions: &positions, reading, dropout: None };
             sums.begin(window.len());
-            model.watch_attention(&pass, &mut |shown| sums.add(shown))?;
+            model.watch_attention(&pass, sums.first_query, &mut |shown| sums.add(shown))?;
         }
         Ok(Self::ByDistance(sums.finish(sample, train_length)))
     }
@@ -142,20 +142,14 @@ impl Sums {
     }
 
     fn add(&mut self, shown: &Probabilities<'_>) -> Result<()> {
-        let Probabilities { layer, ref queries, first_key, values } = *shown;
+        let Probabilities { layer, ref queries, first_key, values, .. } = *shown;
         let [_, heads, count, keys] = values.dims();
         if self.layers.len() <= layer {
             self.layers.resize(layer + 1, Vec::new());
         }
         self.layers[layer].resize(heads, HeadSums::default());
-        if queries.end <= self.first_query {
-            return Ok(());
-        }
         for (row, given) in numbers(values)?.chunks(keys).enumerate() {
             let query = queries.start + row % count;
-            if query < self.first_query {
-                continue;
-            }
             let sums = &mut self.layers[layer][row / count];
             sums.by_distance.resize(self.pairs.len(), 0.0);
             let seen = query - first_key + 1;

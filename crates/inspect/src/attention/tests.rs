@@ -7,7 +7,8 @@ fn shown(sums: &mut Sums, first_query: usize, first_key: usize, rows: &[&[f32]])
     let values = TensorData::new(rows.concat(), [1, 1, rows.len(), rows[0].len()]);
     let values = Tensor::<4>::from_data(values, &Device::flex());
     let queries = first_query..first_query + rows.len();
-    sums.add(&Probabilities { layer: 0, queries, first_key, values: &values }).unwrap();
+    let mapped = &[values.clone(), values.clone()];
+    sums.add(&Probabilities { layer: 0, queries, first_key, values: &values, mapped }).unwrap();
 }
 
 fn sample(lengths: &[usize]) -> Sample {
@@ -23,8 +24,7 @@ fn near(a: f64, b: f64) -> bool {
 fn probabilities_are_summed_by_distance() {
     let mut sums = Sums::default();
     sums.begin(4);
-    // Queries of the first half do not count; blocks may come with later keys, which are hidden.
-    shown(&mut sums, 0, 0, &[&[1.0, 0.0, 0.0, 0.0], &[0.5, 0.5, 0.0, 0.0]]);
+    // Blocks may come with later keys, which are hidden.
     shown(&mut sums, 2, 0, &[&[0.5, 0.25, 0.25, 0.0], &[0.1, 0.2, 0.3, 0.4]]);
     let measured = sums.finish(&sample(&[4]), 2);
     assert_eq!(measured.distances, [[0, 0], [1, 1], [2, 2], [3, 3]]);
@@ -44,7 +44,6 @@ fn probabilities_are_summed_by_distance() {
 fn a_piece_of_a_text_knows_where_it_lies() {
     let mut sums = Sums::default();
     sums.begin(4);
-    shown(&mut sums, 0, 0, &[&[1.0, 0.0], &[0.5, 0.5]]);
     // The key before the segment is one of its memory.
     shown(&mut sums, 2, 1, &[&[0.75, 0.25, 0.0], &[0.25, 0.25, 0.25]]);
     let measured = sums.finish(&sample(&[4]), 16);
@@ -64,7 +63,7 @@ fn windows_of_any_length_are_averaged() {
     sums.begin(1);
     shown(&mut sums, 0, 0, &[&[1.0]]);
     sums.begin(2);
-    shown(&mut sums, 0, 0, &[&[1.0, 0.0], &[0.8, 0.2]]);
+    shown(&mut sums, 1, 0, &[&[0.8, 0.2]]);
     let measured = sums.finish(&sample(&[1, 2]), 2);
     assert_eq!(measured.tokens, [1, 2]);
     let profile = &measured.layers[0].mean;

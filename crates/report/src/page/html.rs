@@ -8,6 +8,7 @@ use super::figure::{push_chart, push_heat};
 use super::folder::Run;
 use super::how::{How, trainings};
 use super::policy::policy;
+use crate::explained::Shown;
 use crate::grid::{Entry, Grid, Header, signed};
 use crate::plot::Chart;
 use crate::table::{Cell, Table, TableRow};
@@ -30,6 +31,9 @@ pub(super) struct Page<'a> {
     pub(super) sections: &'a [Section<'a>],
     /// How runs read along their training: tables with their charts.
     pub(super) histories: Vec<(Grid, Option<Chart>)>,
+    /// What was found out about the run, in sentences and tables.
+    pub(super) why_summary: Vec<String>,
+    pub(super) why: &'a [Shown],
     /// The training losses, where there are some.
     pub(super) learning: Option<(Grid, Chart)>,
 }
@@ -89,6 +93,15 @@ pub(super) fn page(page: &Page) -> Result<String> {
     for (grid, chart) in &page.histories {
         body.section(&grid.title, |text| push_grid(text, grid, chart.as_ref()))?;
     }
+    if !page.why_summary.is_empty() {
+        body.section("Why", |text| {
+            push_sentences(text, &page.why_summary);
+            Ok(())
+        })?;
+    }
+    for Shown { grid, chart, .. } in page.why {
+        body.section(&grid.title, |text| push_grid(text, grid, chart.as_ref()))?;
+    }
     if let Some((grid, chart)) = &page.learning {
         body.section("Training", |text| push_grid(text, grid, Some(chart)))?;
     }
@@ -117,6 +130,13 @@ pub(super) fn page(page: &Page) -> Result<String> {
     text += &body.text;
     let _ = write!(text, "</main>\n<script>{SCRIPT}</script>\n</body>\n</html>\n");
     Ok(text)
+}
+
+/// Sentences as a list.
+fn push_sentences(text: &mut String, sentences: &[String]) {
+    let capital = |sentence: &String| sentence[..1].to_uppercase() + &sentence[1..];
+    let items = sentences.iter().map(|it| format!("<li>{}.</li>\n", words(&capital(it))));
+    let _ = writeln!(text, "<ul>\n{}</ul>", items.collect::<String>());
 }
 
 /// A table of texts with its chart and notes.

@@ -10,6 +10,7 @@ mod policy;
 
 use crate::block::blocks;
 use crate::csv::Tidy;
+use crate::explained::{self, Shown};
 use crate::grid::{Grid, markdown_text};
 use crate::history::{History, Reading, histories};
 use crate::plot::{Chart, Figure, Styles, pdf, svg, write_png};
@@ -18,6 +19,7 @@ use crate::tensorboard;
 use charts::{of_readings, of_tables, training_chart, training_table};
 use how::How;
 use longwave_core::{Error, Result, file};
+use longwave_eval::diagnostics::Explained;
 use longwave_eval::{Reference, ResultRow, reference};
 use std::path::{Path, PathBuf};
 
@@ -148,16 +150,37 @@ impl Report {
             written.picture(&file, &reading.chart)?;
             histories.push((reading.table.clone(), Some(reading.chart.clone())));
         }
+        let explained = self.explained()?;
+        let why = explained.as_ref().map(explained::tables).unwrap_or_default();
+        written.shown(&why)?;
+        let why_summary = explained.as_ref().map(explained::summary).unwrap_or_default();
         let learning = training_chart(runs, &styles);
         // A single training has written its own.
         if let (Some(chart), true) = (&learning, runs.len() > 1) {
             tensorboard::write(folder, "training", [("loss", chart)])?;
         }
         let learning = learning.map(|chart| (training_table(&chart), chart));
-        let page = html::page(&html::Page { opening, runs, sections: &sections, histories, learning })?;
+        let page = html::page(&html::Page {
+            opening,
+            runs,
+            sections: &sections,
+            histories,
+            why_summary,
+            why: &why,
+            learning,
+        })?;
         written.text("report.html", &page)?;
         written.paths.rotate_right(1);
         Ok(written.paths)
+    }
+
+    /// What was found out about the one run that is reported, where that is of the training that its rows are of.
+    fn explained(&self) -> Result<Option<Explained>> {
+        let [run] = self.runs.as_slice() else { return Ok(None) };
+        let is_of =
+            |row: &ResultRow, it: &Explained| row.config_hash == it.config_hash && row.step == it.step;
+        Ok(Explained::read(&self.folder)?
+            .filter(|explained| run.rows.iter().any(|row| is_of(row, explained))))
     }
 
     /// Writes the charts as PDF for a paper: those that [`write`](Self::write) draws, under the same names, and
@@ -233,6 +256,12 @@ impl Written<'_> {
         file::write(&path, bytes)?;
         self.paths.push(path);
         Ok(())
+    }
+
+    /// Writes the charts of tables.
+    fn shown(&mut self, shown: &[Shown]) -> Result<()> {
+        let charts = shown.iter().filter_map(|shown| Some((&shown.file, shown.chart.as_ref()?)));
+        charts.into_iter().try_for_each(|(file, chart)| self.picture(file, chart))
     }
 
     /// Writes a chart as SVG and PNG.

@@ -17,9 +17,19 @@ use longwave_position::{Positions, Reading};
 use std::convert::Infallible;
 use std::ops::Range;
 
-/// Sees the probabilities `[batch, heads, queries, keys]` that some queries give to the first keys; the range is that of the
-/// queries among the rows.
-pub(super) type See<'a, E> = dyn FnMut(Range<usize>, &Tensor<4>) -> Result<(), E> + 'a;
+/// What some queries give to the first keys.
+pub(super) struct Seen<'a> {
+    /// The queries among the rows.
+    pub(super) queries: Range<usize>,
+    /// `[batch, heads, queries, keys]`.
+    pub(super) probabilities: &'a Tensor<4>,
+    /// q `[batch, heads, queries, d]` and k `[batch, heads, keys, d]` at their positions, as the first entry of the geometry reads
+    /// them.
+    pub(super) mapped: &'a [Tensor<4>; 2],
+}
+
+/// Sees what a block of queries gives; its error ends the pass.
+pub(super) type See<'a, E> = dyn FnMut(&Seen<'_>) -> Result<(), E> + 'a;
 
 /// Scores computed at once: 64 MiB in f32.
 const SCORES_AT_ONCE: usize = 1 << 24;
@@ -39,11 +49,11 @@ pub(super) fn attention(
     rotations: &mut Rotations,
 ) -> Tensor<4> {
     let Ok(output) =
-        attention_seen::<Infallible>([q, k, v], scale, block, reading, rotations, &mut |_, _| Ok(()));
+        attention_seen::<Infallible>([q, k, v], scale, block, reading, rotations, &mut |_| Ok(()));
     output
 }
 
-/// The same; `see` sees the probabilities of every block of queries, and its error ends the pass.
+/// The same; `see` sees every block of queries, and its error ends the pass.
 pub(super) fn attention_seen<E>(
     [q, k, v]: [Tensor<4>; 3],
     scale: f64,
@@ -86,7 +96,7 @@ pub(super) fn attention_seen<E>(
         let v = v.clone().slice_dim(2, 0..keys);
         let block = QueryBlock { queries: &queries, ..block };
         let given = probabilities(&entries, &geometry, scale, block, reading);
-        see(queries.clone(), &given.to_keys)?;
+        see(&Seen { queries: queries.clone(), probabilities: &given.to_keys, mapped: &entries[0] })?;
         outputs.push(output(&given, &v, block, reading));
     }
     Ok(Tensor::cat(outputs, 2))

@@ -4,7 +4,7 @@
 //! attention of every layer a second time, from the same input with the same hooks, one block of queries at a time
 //! ([`super::blocks`]): whatever the encoding, the geometry and the mask, memory grows with the length and not with its square.
 
-use super::blocks::{See, attention_seen};
+use super::blocks::{See, Seen, attention_seen};
 use super::{Attention, Rotations};
 use crate::gpt::{Gpt, Pass, Place};
 use crate::segment_memory::SegmentMemory;
@@ -28,6 +28,9 @@ pub struct Probabilities<'a> {
     /// `[batch, heads, queries, keys]`. Those of a query add up to 1, or to less where a sink or the rest of a stick takes
     /// the others; a hidden key has 0.
     pub values: &'a Tensor<4>,
+    /// q `[batch, heads, queries, d]` of these queries and k `[batch, heads, keys, d]` of the keys, as scores multiply them: at their
+    /// positions, and where a reading has several geometries in that of near keys.
+    pub mapped: &'a [Tensor<4>; 2],
 }
 
 /// Looks at the probabilities of some queries; an error ends the pass.
@@ -46,8 +49,13 @@ pub fn check(reading: &Reading) -> Result<()> {
 }
 
 impl Gpt {
-    /// Reads a text, and shows the attention of every layer: its queries in order, some at a time.
-    pub fn watch_attention(&self, pass: &Pass<'_>, watch: &mut WatchAttention<'_>) -> Result<()> {
+    /// Reads a text, and shows the attention of every layer: its queries from the place `first` on in order, some at a time.
+    pub fn watch_attention(
+        &self,
+        pass: &Pass<'_>,
+        first: usize,
+        watch: &mut WatchAttention<'_>,
+    ) -> Result<()> {
         check(pass.reading)?;
         let [batch, length] = pass.tokens.dims();
         let layout = pass.reading.layout();
@@ -64,18 +72,19 @@ impl Gpt {
             };
             let tokens = pass.tokens.clone().slice_dim(1, columns.clone());
             let piece = Pass { tokens, positions: &positions, reading: pass.reading, dropout: None };
-            let inputs = self.watch_piece(&piece, columns.start, memory.as_ref(), watch)?;
+            let shown = [columns.start, first.clamp(columns.start, columns.end)];
+            let inputs = self.watch_piece(&piece, shown, memory.as_ref(), watch)?;
             memory = memory.map(|memory| memory.after(inputs));
         }
         Ok(())
     }
 
-    /// The same for rows that are read as one, from the place `start` of the text on; gives the inputs of all blocks where there
-    /// is a memory.
+    /// The same for rows that are read as one, from the place `start` of the text on, of which those from `first` on are shown; gives
+    /// the inputs of all blocks where there is a memory.
     fn watch_piece(
         &self,
         pass: &Pass<'_>,
-        start: usize,
+        [start, first]: [usize; 2],
         memory: Option<&SegmentMemory>,
         watch: &mut WatchAttention<'_>,
     ) -> Result<Vec<Tensor<3>>> {
@@ -84,7 +93,7 @@ impl Gpt {
         let first_key = start - before;
         let mut rotations = Rotations::default();
         let mut at = |place: Place, x: &Tensor<3>| {
-            let Place::Input(layer) = place else { return Ok(()) };
+            let (Place::Input(layer), true) = (place, first < start + x.dims()[1]) else { return Ok(()) };
             let block = &self.blocks[layer];
             let all = match memory.and_then(|memory| memory.layer(layer)) {
                 Some(before) => Tensor::cat(vec![before.clone(), x.clone()], 1),
@@ -92,10 +101,12 @@ impl Gpt {
             };
             let input = block.attention_norm.forward(all);
             let rows = Rows { positions: seen, ..Rows::new(layer, &pass.tokens, pass.positions) };
-            let mut see = |queries: Range<usize>, values: &Tensor<4>| {
-                let queries = first_key + queries.start..first_key + queries.end;
-                watch(&Probabilities { layer, queries, first_key, values })
+            let mut see = |seen: &Seen<'_>| {
+                let queries = first_key + seen.queries.start..first_key + seen.queries.end;
+                let (values, mapped) = (seen.probabilities, seen.mapped);
+                watch(&Probabilities { layer, queries, first_key, values, mapped })
             };
+            let before = before + first - start;
             block.attention.seen(&input, before, rows, pass.reading, &mut rotations, &mut see)
         };
         Ok(self.whole(pass, memory, &mut at)?.1)

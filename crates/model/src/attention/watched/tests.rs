@@ -70,7 +70,7 @@ fn probabilities(model: &Gpt, reading: &Reading, length: usize) -> Vec<Tensor<4>
         }
         Ok(())
     };
-    model.watch_attention(&pass, &mut watch).unwrap();
+    model.watch_attention(&pass, 0, &mut watch).unwrap();
     assert!(next.iter().all(|&end| end == length), "every query is shown: {next:?}");
     let shape = [BATCH, HEADS, length, length];
     all.into_iter().map(|of| Tensor::from_data(TensorData::new(of, shape), &Device::flex())).collect()
@@ -279,7 +279,7 @@ fn linear_attention_has_none() {
     let (model, reading) = model("'rope'", "attention = 'linear'", "'direct'");
     let positions = Positions::range(0..LENGTH);
     let pass = Pass { tokens: tokens(LENGTH), positions: &positions, reading: &reading, dropout: None };
-    let error = model.watch_attention(&pass, &mut |_| panic!("nothing is shown")).unwrap_err();
+    let error = model.watch_attention(&pass, 0, &mut |_| panic!("nothing is shown")).unwrap_err();
     assert!(error.message().contains("`model.attention = \"linear\"` has no attention probabilities"));
 }
 
@@ -289,9 +289,33 @@ fn an_error_ends_the_pass() {
     let positions = Positions::range(0..LENGTH);
     let pass = Pass { tokens: tokens(LENGTH), positions: &positions, reading: &reading, dropout: None };
     let mut shown = 0;
-    let result = model.watch_attention(&pass, &mut |_| {
+    let result = model.watch_attention(&pass, 0, &mut |_| {
         shown += 1;
         Err(Error::interrupted("enough"))
     });
     assert_eq!((result.unwrap_err().message(), shown), ("enough", 1));
+}
+
+#[test]
+fn later_queries_alone_are_shown_as_among_all() {
+    for [position, keys, extension] in
+        [["'rope'", "", "{ kind = 'rerope', window = 'L/2' }"], ["'cope'", "", "'direct'"]]
+    {
+        let (model, reading) = model(position, keys, extension);
+        let positions = reading.layout().positions(LENGTH);
+        let pass = Pass { tokens: tokens(LENGTH), positions: &positions, reading: &reading, dropout: None };
+        let all = probabilities(&model, &reading, LENGTH);
+        let first = LENGTH - 5;
+        let mut layers = 0;
+        let mut watch = |shown: &Probabilities<'_>| {
+            assert_eq!((shown.queries.clone(), shown.first_key), (first..LENGTH, 0));
+            let expected = all[shown.layer].clone().slice_dim(2, first..LENGTH);
+            let off = (shown.values.clone() - expected).abs().max().into_scalar::<f32>();
+            assert!(off < 1e-6, "{position} {extension}: {off}");
+            layers += 1;
+            Ok(())
+        };
+        model.watch_attention(&pass, first, &mut watch).unwrap();
+        assert_eq!(layers, model.blocks.len());
+    }
 }

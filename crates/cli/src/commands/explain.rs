@@ -1,0 +1,143 @@
+//! `longwave explain`: what a trained model does with longer texts, and why it breaks.
+
+use super::eval::asked_extensions;
+use crate::device_check;
+use crate::options::{Compute, introduce, parsed};
+use crate::output::{self, data, json_text, lines, status};
+use crate::tables::renew_report;
+use crate::terminal::Terminal;
+use clap::Args;
+use longwave_core::{Error, Result, file};
+use longwave_data::Split;
+use longwave_eval::diagnostics::Explained;
+use longwave_eval::protocols::{Protocol, WINDOWS_PER_DOCUMENT};
+use longwave_eval::{EvaluateConfig, Evaluation};
+use longwave_experiment::{Machine, TrainedRun};
+use longwave_position::Tokens;
+use longwave_report::explained::{csv, summary, tables};
+use longwave_report::{Format, plot};
+use longwave_train::Run;
+use longwave_train::run::CheckpointId;
+use std::path::{Path, PathBuf};
+use toml::{Table, Value};
+
+/// Say what a trained model does with longer texts, and why it breaks
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    /// A run's folder, such as `runs/rope-0`; of several that differ in their seed alone, numbers are averaged, with errors over them
+    #[arg(value_name = "RUN", required = true)]
+    runs: Vec<PathBuf>,
+    /// Lengths separated by commas, in tokens or as multiples of the training length; `L,2L,4L,8L` unless given
+    #[arg(long, value_delimiter = ',', value_name = "N,2L,..")]
+    lengths: Vec<Tokens>,
+    /// Extensions by kind, separated by commas, or one as an inline TOML table; repeatable. As trained unless given
+    #[arg(long, value_name = "KIND,KIND,..")]
+    extend: Vec<String>,
+    /// The part of the corpus to read; `test` unless given
+    #[arg(long, value_name = "train|validation|test", value_parser = parsed::<Split>)]
+    split: Option<Split>,
+    /// Which checkpoint to read, see `eval`
+    #[arg(long, default_value = "last", value_name = "NAME", value_parser = parsed::<CheckpointId>)]
+    checkpoint: CheckpointId,
+    /// Write `explained.json`, `explained.csv` and the charts into this folder, in place of the run's own
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// What the tables are printed as: `text`, `markdown`, `latex` or `csv` (a line a number)
+    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = parsed::<Format>, conflicts_with = "json")]
+    format: Format,
+    /// Print JSON with every number
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    compute: Compute,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    // A folder without a run is the first thing that can be wrong.
+    arguments.runs.iter().try_for_each(|run| Run::read(run).map(|_| ()))?;
+    let mut machine = arguments.compute.open()?;
+    device_check::before_reading(&mut machine)?;
+    introduce(&machine);
+    let runs = arguments.runs.iter().map(|run| explained(run, arguments, &machine));
+    let explained = Explained::over_runs(&runs.collect::<Result<Vec<_>>>()?)?;
+    print(&explained, arguments)?;
+    match (&arguments.out, arguments.runs.as_slice()) {
+        (Some(out), _) => write(&explained, out),
+        (None, [run]) => {
+            explained.keep(run)?;
+            file::write(&run.join("explained.csv"), csv(&explained).as_bytes())?;
+            if run.join("results.jsonl").is_file() { renew_report(run) } else { Ok(()) }
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What is found out about one run.
+fn explained(run: &Path, arguments: &Arguments, machine: &Machine) -> Result<Explained> {
+    let trained = TrainedRun::open(run, arguments.checkpoint, machine, &mut Terminal::default())?;
+    if let Some(warning) = trained.warning() {
+        tracing::warn!("{warning}");
+    }
+    let config = Run::read(run)?;
+    let is_task = config.data.task.is_some();
+    let mut block = Table::new();
+    if is_task {
+        block.insert("protocol".to_owned(), Value::String(Protocol::Task.name().to_owned()));
+    } else {
+        block.insert(WINDOWS_PER_DOCUMENT.name.to_owned(), Value::Integer(4));
+    }
+    if !arguments.lengths.is_empty() {
+        let lengths = Value::try_from(&arguments.lengths)
+            .map_err(|error| Error::failed(format!("`--lengths` cannot be written as TOML: {error}")))?;
+        block.insert("lengths".to_owned(), lengths);
+    }
+    if !arguments.extend.is_empty() {
+        block.insert("extend".to_owned(), Value::Array(asked_extensions(&arguments.extend)?));
+    }
+    if let Some(split) = arguments.split {
+        block.insert("split".to_owned(), Value::String(split.to_string()));
+    }
+    let block: EvaluateConfig = longwave_core::config::read(&block, "explain")?;
+    let evaluation = Evaluation::new(&block, "explain", config.train.length)?;
+    if let Some(pending) = evaluation.pending.first() {
+        let kind = pending.sweep.kind();
+        return Err(Error::usage(format!("`--extend`: `{kind}` has a list in the place of a value"))
+            .hint("give one value at a time; `longwave eval` selects among several"));
+    }
+    trained.explain(&evaluation, &mut Terminal::default())
+}
+
+fn print(explained: &Explained, arguments: &Arguments) -> Result<()> {
+    if arguments.json {
+        let text = serde_json::to_string_pretty(explained)
+            .map_err(|error| Error::failed(format!("what was found cannot be written as JSON: {error}")))?;
+        return json_text(&(text + "\n"));
+    }
+    if arguments.format == Format::Csv {
+        return data(&csv(explained));
+    }
+    let mut parts = vec![summary(explained).iter().map(|sentence| format!("- {sentence}\n")).collect::<String>()];
+    parts.extend(tables(explained).iter().map(|shown| match arguments.format {
+        Format::Text => shown.grid.text_within(output::width()),
+        format => shown.grid.written(format),
+    }));
+    let notes: String = explained.notes.iter().map(|note| format!("{note}\n")).collect();
+    parts.extend((!notes.is_empty()).then_some(notes));
+    lines(&parts.join("\n"))
+}
+
+/// Writes the numbers and the charts into a folder.
+fn write(explained: &Explained, folder: &Path) -> Result<()> {
+    file::make_folders(folder).map_err(|error| Error::io("make", folder, &error))?;
+    explained.keep(folder)?;
+    file::write(&folder.join("explained.csv"), csv(explained).as_bytes())?;
+    let mut charts = 0;
+    for shown in tables(explained) {
+        let Some(chart) = &shown.chart else { continue };
+        file::write(&folder.join(format!("{}.svg", shown.file)), plot::svg(chart)?.as_bytes())?;
+        plot::write_png(chart, &folder.join(format!("{}.png", shown.file)))?;
+        charts += 1;
+    }
+    status(&format!("wrote explained.json, explained.csv and {charts} charts in {}", folder.display()));
+    Ok(())
+}

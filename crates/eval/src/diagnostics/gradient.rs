@@ -1,0 +1,103 @@
+//! How far back the loss of the last token depends on the text: the gradient by the embedding of each token.
+//!
+//! ```text
+//! g_n = mean over texts of |d loss_last / d e_(last - n)|_2, divided by its sum
+//! ```
+//!
+//! The receptive field is the number of last tokens that have 99% of it.
+//!
+//! Source: Chi et al. 2022 (arXiv:2212.10356, section 4).
+
+use super::attention::numbers;
+use burn::module::Param;
+use burn::tensor::Tensor;
+use longwave_core::{Error, Result};
+use longwave_model::{Gpt, Pass, upload};
+use longwave_position::Reading;
+
+/// The part of the gradient that the receptive field has.
+const PART: f64 = 0.99;
+
+/// The loss of the text with rows of their own for its tokens may differ by rounding alone, in nats.
+const ROUNDING: f64 = 1e-3;
+
+/// The norm of the gradient of the last loss by the embedding of each token, from the last token back, divided by their sum: `[tokens]`.
+///
+/// `traced` is the model that tracks gradients, and `reading` is of it. Tokens stand in rows of their own here; `None` where that changes the last loss, `known`:
+/// the encoding looks at their ids.
+pub(super) fn by_distance(
+    model: &Gpt,
+    traced: &Gpt,
+    reading: &Reading,
+    tokens: &[u32],
+    target: u32,
+    known: f64,
+) -> Result<Option<Vec<f64>>> {
+    let (length, table) = (tokens.len(), model.embedding.val());
+    let ids = upload(tokens, [1, length], &table.device()).reshape([length]);
+    let device = traced.embedding.device();
+    let mut traced = traced.clone();
+    if traced.head.is_none() {
+        traced.head = Some(Param::from_tensor(Tensor::from_inner(table.clone().transpose())));
+    }
+    // A row of its own for each token of the text: its gradient is that of one place.
+    traced.embedding = Param::from_tensor(Tensor::from_inner(table.select(0, ids)));
+    let places: Vec<u32> = (0..length as u32).collect();
+    let positions = reading.layout().positions(length);
+    let pass =
+        Pass { tokens: upload(&places, [1, length], &device), positions: &positions, reading, dropout: None };
+    let loss = traced.nll(&pass, upload(&[target], [1, 1], &device), length - 1..length).sum();
+    let found = numbers(&loss)?[0];
+    if (f64::from(found) - known).abs() > ROUNDING * known.max(1.0) {
+        return Ok(None);
+    }
+    let gradients = loss.backward();
+    let gradient = traced.embedding.val().grad(&gradients);
+    let gradient = gradient.ok_or_else(|| Error::failed("the loss does not depend on the text"))?;
+    let norms = (gradient.clone() * gradient).sum_dim(1); // [tokens, 1]
+    let mut norms: Vec<f64> = numbers(&norms)?.into_iter().map(|x| f64::from(x).sqrt()).collect();
+    norms.reverse();
+    let sum: f64 = norms.iter().sum();
+    if !(sum > 0.0 && sum.is_finite()) {
+        return Err(Error::failed("the gradient of the last loss is 0 or no number"));
+    }
+    norms.iter_mut().for_each(|norm| *norm /= sum);
+    Ok(Some(norms))
+}
+
+/// The receptive field of the mean of some gradients `[texts][tokens]`, and its jackknife error over texts.
+pub(super) fn receptive_field(gradients: &[Vec<f64>]) -> Option<(f64, Option<f64>)> {
+    let of = |left_out: Option<usize>| {
+        let mut mean = vec![0.0; gradients.iter().map(Vec::len).max()?];
+        for (_, gradient) in gradients.iter().enumerate().filter(|(index, _)| Some(*index) != left_out) {
+            mean.iter_mut().zip(gradient).for_each(|(sum, part)| *sum += part);
+        }
+        let total: f64 = mean.iter().sum();
+        let mut so_far = 0.0;
+        let nearest = mean.iter().position(|part| {
+            so_far += part;
+            so_far >= PART * total
+        });
+        Some(nearest? as f64 + 1.0)
+    };
+    let all = of(None)?;
+    let count = gradients.len() as f64;
+    let parts: Vec<f64> = (0..gradients.len()).filter_map(|index| of(Some(index))).collect();
+    let mean = parts.iter().sum::<f64>() / count;
+    let squares: f64 = parts.iter().map(|part| (part - mean).powi(2)).sum();
+    Some((all, (gradients.len() > 1).then(|| ((count - 1.0) / count * squares).sqrt())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_receptive_field_has_all_but_a_hundredth() {
+        assert_eq!(receptive_field(&[vec![0.5, 0.4, 0.095, 0.005]]), Some((3.0, None)));
+        let (all, error) = receptive_field(&[vec![1.0, 0.0, 0.0], vec![0.0, 0.0, 1.0]]).unwrap();
+        // Without the first text it is 3, without the second 1.
+        assert_eq!((all, error), (3.0, Some(1.0)));
+        assert_eq!(receptive_field(&[]), None);
+    }
+}

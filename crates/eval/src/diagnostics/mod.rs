@@ -1,0 +1,29 @@
+//! Why a model breaks past L: what a trained model does with a long text, measured as it reads.
+//!
+//! [`explain`] reads some windows at each length with each extension, and gives one [`Finding`] a number: for the model, each layer and each head.
+//! Errors are over documents, or over windows where a single document is read. Each [`Diagnostic`] has its definition and source; the formulas
+//! are in the files named below.
+//!
+//! - [`query`]: entropy and keys in effect; [`angles`]: unseen angles; [`bands`]: norms and preferred bands; [`rank`]: stable rank; `attention`: where
+//!   these are measured.
+//! - [`probe`]: a linear probe of position; `gradient`: the receptive field; `context`: what far text does.
+//! - [`finding`]: the list; `gather`: sums of documents; [`summary`]: the findings in words.
+
+pub mod angles;
+pub(crate) mod attention;
+pub mod bands;
+mod context;
+pub mod finding;
+mod gather;
+mod gradient;
+mod measure;
+pub mod probe;
+pub mod query;
+pub mod rank;
+pub mod summary;
+#[cfg(test)]
+mod tests;
+
+pub use finding::{Diagnostic, Finding};
+pub(crate) use measure::sums;
+pub use measure::{Explained, explain};

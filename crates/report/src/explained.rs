@@ -1,0 +1,417 @@
+//! What `longwave explain` found, as tables, charts and CSV.
+
+use crate::grid::{Entry, Grid, Header};
+use crate::plot::{Axis, Chart, Point, Role, Scale, Series};
+use longwave_core::csv;
+use longwave_eval::diagnostics::{Diagnostic, Explained, Finding};
+use std::collections::BTreeSet;
+
+/// What stands in the table by length, in its order.
+const BY_LENGTH: [Diagnostic; 13] = [
+    Diagnostic::Loss,
+    Diagnostic::BaselineChange,
+    Diagnostic::UnseenAngles,
+    Diagnostic::UnseenPairs,
+    Diagnostic::FirstToken,
+    Diagnostic::Sinks,
+    Diagnostic::BeyondLength,
+    Diagnostic::Entropy,
+    Diagnostic::EffectiveKeys,
+    Diagnostic::StableRank,
+    Diagnostic::PreferredBand,
+    Diagnostic::PredictedBand,
+    Diagnostic::ReceptiveField,
+];
+/// What stands in the table by head.
+const BY_HEAD: [Diagnostic; 7] = [
+    Diagnostic::UnseenAngles,
+    Diagnostic::FirstToken,
+    Diagnostic::BeyondLength,
+    Diagnostic::Entropy,
+    Diagnostic::EffectiveKeys,
+    Diagnostic::StableRank,
+    Diagnostic::PreferredBand,
+];
+const BY_BAND: [Diagnostic; 3] = [Diagnostic::KeyNorm, Diagnostic::QueryNorm, Diagnostic::BandShare];
+
+/// A table with the chart that shows it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shown {
+    /// The name of the chart's files, without an ending.
+    pub file: String,
+    pub grid: Grid,
+    pub chart: Option<Chart>,
+}
+
+/// Every table, reading by reading.
+pub fn tables(explained: &Explained) -> Vec<Shown> {
+    let of = |extend: &String| Reading { explained, extend }.tables();
+    explained.extend.iter().flat_map(of).filter(|shown| !shown.grid.rows.is_empty()).collect()
+}
+
+/// The sentences to read first, those of each reading after its name where there are several.
+pub fn summary(explained: &Explained) -> Vec<String> {
+    let several = explained.extend.len() > 1;
+    let of = |extend: &String| {
+        let named = move |sentence| if several { format!("{extend}: {sentence}") } else { sentence };
+        explained.summary(extend).into_iter().map(named).collect::<Vec<_>>()
+    };
+    explained.extend.iter().flat_map(of).collect()
+}
+
+/// A line a finding.
+pub fn csv(explained: &Explained) -> String {
+    let header = ["diagnostic", "extend", "length", "layer", "head", "bin", "value", "se", "count"];
+    let number = |number: Option<usize>| number.map_or_else(String::new, |number| number.to_string());
+    let row = |it: &Finding| {
+        csv::line([
+            it.diagnostic.name(),
+            it.extend.clone(),
+            it.length.to_string(),
+            number(it.layer),
+            number(it.head),
+            number(it.bin),
+            it.value.to_string(),
+            it.se.map_or_else(String::new, |se| se.to_string()),
+            it.count.to_string(),
+        ])
+    };
+    csv::line(header) + &explained.findings.iter().map(row).collect::<String>()
+}
+
+/// What was found of one reading.
+struct Reading<'a> {
+    explained: &'a Explained,
+    extend: &'a str,
+}
+
+impl Reading<'_> {
+    fn tables(&self) -> Vec<Shown> {
+        let longest = self.explained.lengths.iter().copied().max().unwrap_or_default();
+        let ends = BTreeSet::from([self.explained.train_length, longest]);
+        let ends: Vec<usize> = ends.into_iter().filter(|end| self.explained.lengths.contains(end)).collect();
+        let mut shown = vec![self.by_length()];
+        shown.extend(ends.iter().map(|&length| self.by_head(length)));
+        shown.extend([
+            self.by_band(&ends),
+            self.probe(longest),
+            self.gradient(),
+            self.repetition(),
+            self.context(longest),
+        ]);
+        shown
+    }
+
+    fn of(&self, diagnostic: Diagnostic) -> impl Iterator<Item = &Finding> {
+        let is_here = move |it: &&Finding| it.diagnostic == diagnostic && it.extend == self.extend;
+        self.explained.findings.iter().filter(is_here)
+    }
+
+    /// A finding's value as an entry.
+    fn at(&self, diagnostic: Diagnostic, length: usize, place: [Option<usize>; 3]) -> Entry {
+        let is_here = |it: &&Finding| it.length == length && [it.layer, it.head, it.bin] == place;
+        self.of(diagnostic).find(is_here).map_or_else(|| Entry::new("–"), entry)
+    }
+
+    fn grid(&self, title: &str, labels: &[&str], columns: Vec<String>, diagnostics: &[Diagnostic]) -> Grid {
+        let reading =
+            if self.extend == "direct" { String::new() } else { format!(", read as `{}`", self.extend) };
+        let labels = labels.iter().map(|label| Header::words(*label));
+        let there = |it: &&Diagnostic| self.of(**it).next().is_some();
+        Grid {
+            title: format!("{title}{reading}"),
+            setting: format!("{}; errors are {}", self.explained.measured_on, self.errors()),
+            headers: labels.chain(columns.into_iter().map(Header::number)).collect(),
+            rows: Vec::new(),
+            notes: diagnostics.iter().filter(there).map(|it| definition(*it)).collect(),
+        }
+    }
+
+    fn errors(&self) -> String {
+        match self.explained.runs.len() {
+            0 | 1 => "standard errors over documents".to_owned(),
+            runs => format!("standard errors over {runs} runs"),
+        }
+    }
+
+    fn lengths(&self) -> Vec<String> {
+        self.explained.lengths.iter().map(|&length| self.column(length)).collect()
+    }
+
+    /// A length as the other tables name it.
+    fn column(&self, length: usize) -> String {
+        match self.explained.in_words(length) {
+            words if words.ends_with("tokens") => length.to_string(),
+            words => format!("{length} ({words})"),
+        }
+    }
+
+    fn by_length(&self) -> Shown {
+        let mut grid =
+            self.grid("What the model does at each length", &["diagnostic"], self.lengths(), &BY_LENGTH);
+        let whole =
+            |diagnostic| self.of(diagnostic).any(|it| (it.layer, it.head, it.bin) == (None, None, None));
+        for diagnostic in BY_LENGTH.into_iter().filter(|it| whole(*it)) {
+            let cells = self.explained.lengths.iter().map(|&at| self.at(diagnostic, at, [None; 3]));
+            let unit = if diagnostic.is_share() { "%" } else { diagnostic.unit() };
+            let name = Entry::new(format!("{} ({unit})", diagnostic.title()));
+            grid.rows.push(std::iter::once(name).chain(cells).collect());
+        }
+        let shares = BY_LENGTH.into_iter().filter(|it| it.is_share() && *it != Diagnostic::Sinks);
+        let lines = shares.enumerate().map(|(style, diagnostic)| {
+            let whole = self.of(diagnostic).filter(|it| it.layer.is_none() && it.bin.is_none());
+            line(diagnostic.title().to_owned(), style, whole.map(|it| (it.length as f64, it)))
+        });
+        let chart = self.chart(&grid, ["context length (tokens)", "per cent"], Scale::Log, lines.collect());
+        self.shown("length", grid, chart)
+    }
+
+    fn by_head(&self, length: usize) -> Shown {
+        let there: Vec<Diagnostic> =
+            BY_HEAD.into_iter().filter(|it| self.of(*it).any(|it| it.head.is_some())).collect();
+        let title = format!("Layers and heads at {}", self.column(length));
+        let mut grid =
+            self.grid(&title, &["layer", "head"], there.iter().map(|it| short(*it)).collect(), &[]);
+        let places: BTreeSet<(usize, Option<usize>)> =
+            there.iter().flat_map(|it| self.of(*it).filter_map(|it| Some((it.layer?, it.head)))).collect();
+        for (layer, head) in places {
+            let cells = there.iter().map(|it| self.at(*it, length, [Some(layer), head, None]));
+            let labels = [layer.to_string(), head.map_or_else(|| "all".to_owned(), |head| head.to_string())];
+            grid.rows.push(labels.map(Entry::new).into_iter().chain(cells).collect());
+        }
+        self.shown("heads", grid, None)
+    }
+
+    fn by_band(&self, lengths: &[usize]) -> Shown {
+        let columns = BY_BAND.iter().flat_map(|it| {
+            lengths.iter().map(|&at| format!("{} at {}", short(*it), self.explained.in_words(at)))
+        });
+        let mut grid = self.grid("Bands, the fastest first", &["band"], columns.collect(), &BY_BAND);
+        let bands: BTreeSet<Option<usize>> = self.of(Diagnostic::KeyNorm).map(|it| it.bin).collect();
+        for band in bands {
+            let cells =
+                BY_BAND.iter().flat_map(|it| lengths.iter().map(|&at| self.at(*it, at, [None, None, band])));
+            let name = Entry::new(band.unwrap_or_default().to_string());
+            grid.rows.push(std::iter::once(name).chain(cells).collect());
+        }
+        let train = self.explained.train_length;
+        let layers: BTreeSet<usize> = self.of(Diagnostic::KeyNorm).filter_map(|it| it.layer).collect();
+        let lines = layers.into_iter().map(|layer| {
+            let here = self
+                .of(Diagnostic::KeyNorm)
+                .filter(move |it| (it.layer, it.head, it.length) == (Some(layer), None, train));
+            line(format!("layer {layer}"), layer, here.map(|it| (it.bin.unwrap_or_default() as f64, it)))
+        });
+        let mut chart = self.chart(
+            &grid,
+            ["band, the fastest first", "mean norm of keys"],
+            Scale::Linear,
+            lines.collect(),
+        );
+        let predicted =
+            self.of(Diagnostic::PredictedBand).next().map(|it| (it.value, "predicted".to_owned()));
+        if let Some(chart) = &mut chart {
+            chart.mark = predicted;
+        }
+        self.shown("bands", grid, chart)
+    }
+
+    fn probe(&self, length: usize) -> Shown {
+        let ranges: BTreeSet<usize> = self.of(Diagnostic::PositionProbe).filter_map(|it| it.bin).collect();
+        let both = [Diagnostic::PositionProbe, Diagnostic::LogPositionProbe];
+        let of = |diagnostic| if diagnostic == Diagnostic::PositionProbe { "i" } else { "ln i" };
+        let columns =
+            both.iter().flat_map(|it| ranges.iter().map(|start| format!("{} from {start}", of(*it))));
+        let mut grid = self.grid("Position read by a linear probe", &["layer"], columns.collect(), &both);
+        let layers: BTreeSet<Option<usize>> = self.of(Diagnostic::PositionProbe).map(|it| it.layer).collect();
+        for layer in layers {
+            let cells = both
+                .iter()
+                .flat_map(|it| ranges.iter().map(|&at| self.at(*it, length, [layer, None, Some(at)])));
+            let name = Entry::new(layer.unwrap_or_default().to_string());
+            grid.rows.push(std::iter::once(name).chain(cells).collect());
+        }
+        self.shown("probe", grid, None)
+    }
+
+    fn gradient(&self) -> Shown {
+        self.by_bin(Diagnostic::GradientWithin, "Where the gradient of the last loss lies", "gradient")
+    }
+
+    fn repetition(&self) -> Shown {
+        self.by_bin(
+            Diagnostic::RepetitionChange,
+            "Loss against the window baseline, by the last repetition",
+            "repetition",
+        )
+    }
+
+    /// A row a bin, a column a length.
+    fn by_bin(&self, diagnostic: Diagnostic, title: &str, file: &str) -> Shown {
+        let bins: BTreeSet<usize> = self.of(diagnostic).filter_map(|it| it.bin).collect();
+        let mut grid = self.grid(title, &[diagnostic.bins()], self.lengths(), &[diagnostic]);
+        for &bin in &bins {
+            let cells =
+                self.explained.lengths.iter().map(|&at| self.at(diagnostic, at, [None, None, Some(bin)]));
+            let name = if diagnostic == Diagnostic::RepetitionChange && bin == 0 {
+                "never".into()
+            } else {
+                bin.to_string()
+            };
+            grid.rows.push(std::iter::once(Entry::new(name)).chain(cells).collect());
+        }
+        let lines = self.explained.lengths.iter().enumerate().map(|(style, &length)| {
+            let here = self
+                .of(diagnostic)
+                .filter(move |it| it.length == length && it.bin.is_some_and(|bin| bin > 0));
+            line(self.column(length), style, here.map(|it| (it.bin.unwrap_or_default() as f64, it)))
+        });
+        let unit = if diagnostic.is_share() { "per cent" } else { diagnostic.unit() };
+        let chart = self.chart(&grid, [diagnostic.bins(), unit], Scale::Log, lines.collect());
+        self.shown(file, grid, chart)
+    }
+
+    fn context(&self, length: usize) -> Shown {
+        let all = [Diagnostic::ContextCut, Diagnostic::ContextShuffled, Diagnostic::ContextOther];
+        let columns = ["cut", "shuffled", "of another text"].map(str::to_owned);
+        let title = format!("Far context changed, at {}", self.column(length));
+        let mut grid = self.grid(&title, &["kept tokens"], columns.to_vec(), &all);
+        let kept: BTreeSet<Option<usize>> = self.of(Diagnostic::ContextCut).map(|it| it.bin).collect();
+        for kept in kept {
+            let cells = all.iter().map(|it| self.at(*it, length, [None, None, kept]));
+            let name = Entry::new(kept.unwrap_or_default().to_string());
+            grid.rows.push(std::iter::once(name).chain(cells).collect());
+        }
+        self.shown("context", grid, None)
+    }
+
+    fn chart(&self, grid: &Grid, [x, y]: [&str; 2], scale: Scale, series: Vec<Series>) -> Option<Chart> {
+        let is_length = x.starts_with("context");
+        let train = self.explained.train_length as f64;
+        let chart = Chart {
+            title: grid.title.clone(),
+            subtitle: format!("{}, L = {train}", self.explained.runs.join(", ")),
+            x: Axis::new(x, scale),
+            y: Axis::new(y, Scale::Linear),
+            mark: (is_length || scale == Scale::Log).then(|| (train, format!("L = {train}"))),
+            series: series.into_iter().filter(|series| !series.points.is_empty()).collect(),
+            ..Chart::default()
+        };
+        chart.has_numbers().then_some(chart)
+    }
+
+    fn shown(&self, name: &str, grid: Grid, chart: Option<Chart>) -> Shown {
+        let reading = if self.extend == "direct" { String::new() } else { format!("-{}", self.extend) };
+        Shown { file: format!("explained-{name}{reading}"), grid, chart }
+    }
+}
+
+fn line<'a>(name: String, style: usize, points: impl Iterator<Item = (f64, &'a Finding)>) -> Series {
+    let point = |(x, it): (f64, &Finding)| {
+        let factor = if it.diagnostic.is_share() { 100.0 } else { 1.0 };
+        let (y, se) = (factor * it.value, it.se.map(|se| factor * se));
+        Point { x, y, bar: se.map(|se| (y - se, y + se)) }
+    };
+    Series { name, points: points.map(point).collect(), style, role: Role::Method }
+}
+
+/// A value with its error to the same decimal place; shares in per cent.
+fn entry(finding: &Finding) -> Entry {
+    let (factor, decimals) = match finding.diagnostic.unit() {
+        "share" => (100.0, 1),
+        "keys" | "tokens" | "directions" | "band" => (1.0, 1),
+        "R^2" => (1.0, 2),
+        _ => (1.0, 3),
+    };
+    let shown = |value: f64| format!("{:.decimals$}", factor * value);
+    Entry { error: finding.se.map(shown), ..Entry::new(shown(finding.value)) }
+}
+
+/// Its name above a column.
+fn short(diagnostic: Diagnostic) -> String {
+    match diagnostic {
+        Diagnostic::UnseenAngles => "unseen angles %",
+        Diagnostic::FirstToken => "first token %",
+        Diagnostic::BeyondLength => "beyond L %",
+        Diagnostic::Entropy => "entropy / ln N",
+        Diagnostic::EffectiveKeys => "keys in effect",
+        Diagnostic::StableRank => "stable rank",
+        Diagnostic::PreferredBand => "preferred band",
+        Diagnostic::KeyNorm => "key norm",
+        Diagnostic::QueryNorm => "query norm",
+        Diagnostic::BandShare => "% of logits",
+        other => other.title(),
+    }
+    .to_owned()
+}
+
+fn definition(diagnostic: Diagnostic) -> String {
+    format!("{}: {} ({})", diagnostic.title(), diagnostic.definition(), diagnostic.source())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn explained() -> Explained {
+        let finding = |diagnostic, length, layer, head, bin, value| Finding {
+            diagnostic,
+            extend: "direct".into(),
+            length,
+            layer,
+            head,
+            bin,
+            value,
+            se: Some(0.01),
+            count: 3,
+        };
+        let findings = vec![
+            finding(Diagnostic::Loss, 64, None, None, None, 2.5),
+            finding(Diagnostic::Loss, 512, None, None, None, 3.5),
+            finding(Diagnostic::UnseenAngles, 64, None, None, None, 0.0),
+            finding(Diagnostic::UnseenAngles, 512, None, None, None, 0.421),
+            finding(Diagnostic::UnseenAngles, 512, Some(0), None, None, 0.421),
+            finding(Diagnostic::UnseenAngles, 512, Some(0), Some(1), None, 0.5),
+            finding(Diagnostic::ContextCut, 512, None, None, Some(64), -0.9),
+        ];
+        Explained {
+            runs: vec!["rope".into()],
+            encoding: "rope".into(),
+            train_length: 64,
+            lengths: vec![64, 512],
+            extend: vec!["direct".into()],
+            measured_on: "3 windows of 3 documents of the split `test`".into(),
+            findings,
+            ..Explained::default()
+        }
+    }
+
+    #[test]
+    fn what_is_found_stands_in_tables_with_definitions() {
+        let shown = tables(&explained());
+        let titles: Vec<&str> = shown.iter().map(|shown| shown.grid.title.as_str()).collect();
+        let heads = "Layers and heads at 512 (8L)";
+        assert_eq!(
+            titles,
+            [
+                "What the model does at each length",
+                "Layers and heads at 64 (L)",
+                heads,
+                "Far context changed, at 512 (8L)"
+            ]
+        );
+        let text = shown[0].grid.text();
+        assert!(text.contains("42.1 ± 1.0"), "{text}");
+        assert!(text.contains("2.500 ± 0.010") && text.contains("(L - 1) theta"), "{text}");
+        let chart = shown[0].chart.as_ref().unwrap();
+        assert_eq!((chart.series.len(), chart.series[0].points[1].y), (1, 42.1));
+        assert!(shown[2].grid.text().contains("50.0 ± 1.0"));
+    }
+
+    #[test]
+    fn a_line_of_the_file_is_a_finding() {
+        let text = csv(&explained());
+        assert_eq!(text.lines().nth(6), Some("unseen_angles,direct,512,0,1,,0.5,0.01,3"));
+        assert_eq!(text.lines().count(), 8);
+    }
+}

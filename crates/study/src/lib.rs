@@ -6,7 +6,7 @@
 //! - [`schema`](mod@schema): the keys of a study file.
 //! - [`best`]: what a study ranks.
 //! - [`looks`]: after how many seeds claims are judged.
-//! - [`axis`], [`claim`], [`document`]: a study file, read strictly.
+//! - [`axis`], [`claim`], [`correlation`], [`document`]: a study file, read strictly.
 //! - [`applicable`]: the part of the evaluations that applies to a run.
 //! - [`plan`]: the runs of a study, each with its identity.
 //! - [`saved`]: a study as its folder keeps it.
@@ -23,6 +23,7 @@
 //! - [`compare`]: two sides of rows, wherever they were measured alike.
 //! - [`declared`]: which claims were there before the first result.
 //! - [`judge`]: the verdict on each claim.
+//! - [`prediction`]: which metric predicts another.
 //! - [`ranking`]: everything that was measured at one length, best first.
 //! - [`mod@write`]: the files of a study.
 
@@ -34,6 +35,7 @@ pub mod best;
 pub mod claim;
 pub mod comparable;
 pub mod compare;
+pub mod correlation;
 pub mod cost;
 pub mod declared;
 pub mod difference;
@@ -44,6 +46,7 @@ pub mod judge;
 pub mod launcher;
 pub mod looks;
 pub mod plan;
+pub mod prediction;
 pub mod ranking;
 pub mod rates;
 pub mod results;

@@ -55,6 +55,7 @@ pub fn schema() -> Value {
             "stage": config["properties"]["stage"],
             "evaluate": evaluate,
             "claim": list("What the study expects.", claim()),
+            "correlation": list("What may predict the loss past L.", correlation()),
         },
         "$defs": definitions,
     })
@@ -147,6 +148,27 @@ fn claim() -> Value {
             "protocol": { "description": "The protocol of its rows. Default: the first that both sides have.", "enum": protocols },
             "split": { "description": "The split of its rows. Default: as for `protocol`.", "enum": ["train", "valid", "test"] },
             "over": { "description": "What errors are over. Default: what those of all claims are over, seeds where the study has several.", "enum": ["seeds", "documents", "both"] },
+        },
+    })
+}
+
+fn correlation() -> Value {
+    let protocols: Vec<String> = Protocol::all().iter().map(ToString::to_string).collect();
+    json!({
+        "description": "Spearman's rank correlation of metrics with another, over readings above L.",
+        "type": "object",
+        "required": ["of"],
+        "additionalProperties": false,
+        "properties": {
+            "of": {
+                "description": "The metrics that may predict, compared on the same readings.",
+                "type": "array",
+                "items": { "enum": metrics() },
+                "minItems": 1,
+            },
+            "with": { "description": "What they predict. Default: `loss`.", "enum": metrics() },
+            "protocol": { "description": "The protocol of the rows. Default: `diagnostics`.", "enum": protocols },
+            "split": { "description": "The split of the rows. Default: `test`.", "enum": ["train", "valid", "test"] },
         },
     })
 }

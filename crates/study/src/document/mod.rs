@@ -7,6 +7,7 @@ mod seeds;
 use crate::axis::Axis;
 use crate::best::Best;
 use crate::claim::ClaimConfig;
+use crate::correlation::Correlation;
 use crate::looks::Looks;
 use crate::schema::pointed;
 use changes::{check_set, check_varied};
@@ -46,6 +47,8 @@ pub struct Study {
     pub evaluations: Vec<EvaluateBlock>,
     /// What the study expects.
     pub claims: Vec<ClaimConfig>,
+    /// What may predict what.
+    pub correlations: Vec<Correlation>,
     /// The length at which everything is ranked, and by what.
     pub best: Option<Best>,
     /// Threads of a run on the CPU; the number that is fastest where none is given.
@@ -141,7 +144,7 @@ fn store() -> String {
 pub const MOST_RUNS: u64 = 100_000;
 
 /// Sections that hold tables of their own.
-const SECTIONS: [&str; 5] = ["set", "axis", "stage", "evaluate", "claim"];
+const SECTIONS: [&str; 6] = ["set", "axis", "stage", "evaluate", "claim", "correlation"];
 const KEYS: [&str; 8] = ["name", "base", "seeds", "max_seeds", "best", "threads", "devices", "store"];
 
 impl Study {
@@ -160,6 +163,7 @@ impl Study {
         let given = document.contains_key("evaluate");
         let evaluations = take_tables(&mut document, "evaluate")?;
         let claims = take_tables(&mut document, "claim")?;
+        let correlations = take_tables(&mut document, "correlation")?;
         if let Some(key) = document.keys().find(|key| !KEYS.contains(&key.as_str())) {
             let known: Vec<&str> = KEYS.into_iter().chain(SECTIONS).collect();
             let error = longwave_core::config::unknown_key(key, key, &known);
@@ -209,6 +213,11 @@ impl Study {
                 .iter()
                 .enumerate()
                 .map(|(index, table)| ClaimConfig::read(table, &format!("claim[{index}]")))
+                .collect::<Result<_>>()?,
+            correlations: correlations
+                .iter()
+                .enumerate()
+                .map(|(index, table)| Correlation::read(table, &format!("correlation[{index}]")))
                 .collect::<Result<_>>()?,
             axes,
             best,

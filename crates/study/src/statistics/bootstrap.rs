@@ -47,7 +47,7 @@ pub fn bootstrap(sums: &[Vec<f64>], tokens: &[u64], level: f64, seed: u64) -> Op
 }
 
 /// The quantile of sorted numbers, with straight lines between them.
-fn quantile(sorted: &[f64], probability: f64) -> f64 {
+pub fn quantile(sorted: &[f64], probability: f64) -> f64 {
     let place = probability * (sorted.len() - 1) as f64;
     let (below, share) = (place.floor() as usize, place.fract());
     let above = (below + 1).min(sorted.len() - 1);

@@ -1,6 +1,7 @@
 //! Everything that a study tells: `study.md`, `results.csv`, `results.parquet`, and `report/` with the page.
 
 mod answers;
+mod correlations;
 mod parquet_file;
 mod rates;
 mod steps;
@@ -36,6 +37,8 @@ pub struct StudyReport {
     wanted: usize,
     results: Vec<Grid>,
     claims: Option<Grid>,
+    /// What predicts what.
+    correlations: Vec<Grid>,
     /// Evaluations that do not apply, a sentence each.
     left_out: Vec<String>,
     /// Runs that failed, with the reason.
@@ -76,6 +79,11 @@ impl StudyReport {
             results: [tables(results), steps::tables(results), rates::table(results).into_iter().collect()]
                 .concat(),
             claims: (!judged.is_empty()).then(|| answers::claims(judged, &plan.looks)),
+            correlations: study
+                .correlations
+                .iter()
+                .filter_map(|correlation| Some(correlations::table(&correlation.measure(results)?)))
+                .collect(),
             left_out: plan.left_out(),
             failed: failed.map(|(run, why)| format!("{}: {}", plan.runs[*run].title(), why.reason)).collect(),
             best: ranking.as_ref().map(|(best, ranking)| answers::ranking(*best, ranking)),
@@ -105,7 +113,7 @@ impl StudyReport {
         Opening {
             title: self.name.clone(),
             sentences,
-            tables: tables.into_iter().flatten().collect(),
+            tables: tables.into_iter().flatten().chain(self.correlations.clone()).collect(),
             recipe: None,
         }
     }
@@ -122,7 +130,7 @@ impl StudyReport {
 
     fn written(&self, results: &[Grid]) -> String {
         let mut text = format!("# {}\n\n{}\n", self.name, self.progress);
-        for grid in results.iter().chain(&self.claims) {
+        for grid in results.iter().chain(&self.claims).chain(&self.correlations) {
             let _ = write!(text, "\n{}", grid.markdown_at(2));
         }
         let lists = [
@@ -142,7 +150,7 @@ impl StudyReport {
     }
 
     pub fn tables(&self, format: Format) -> String {
-        let grids = self.results.iter().chain(&self.claims).chain(&self.best);
+        let grids = self.results.iter().chain(&self.claims).chain(&self.correlations).chain(&self.best);
         grids.map(|grid| grid.written(format)).collect::<Vec<_>>().join("\n")
     }
 

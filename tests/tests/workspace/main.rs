@@ -19,6 +19,7 @@ mod drop;
 mod elsewhere;
 mod encodings;
 mod errors;
+mod explain;
 mod extensions;
 mod faults;
 mod flips;

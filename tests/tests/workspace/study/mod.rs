@@ -7,6 +7,7 @@
 mod best;
 mod checks;
 mod comparable;
+mod correlations;
 mod decided;
 mod failures;
 mod killed;

@@ -1,0 +1,178 @@
+//! `longwave explain`: what a trained model does with longer texts, and the protocol `diagnostics`.
+
+use crate::common::Project;
+use serde_json::Value;
+
+const EXPLAIN: [&str; 3] = ["explain", "--device", "cpu"];
+
+/// A small run of an encoding and a seed.
+fn train(project: &Project, position: &str, seed: u64) {
+    let set = [
+        format!("position={position}"),
+        format!("seed={seed}"),
+        "evaluate=[{ lengths = [\"L\", \"4L\"] }]".into(),
+    ];
+    project.train(&set.iter().flat_map(|set| ["--set", set]).collect::<Vec<_>>());
+}
+
+fn explained(project: &Project, arguments: &[&str]) -> Value {
+    let outcome = project.run(&[&EXPLAIN, arguments, &["--json"]].concat());
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    serde_json::from_str(&outcome.stdout).unwrap()
+}
+
+/// A number of the whole model.
+fn value(explained: &Value, diagnostic: &str, length: u64) -> f64 {
+    let is_here = |it: &&Value| {
+        it["diagnostic"] == diagnostic
+            && it["length"] == length
+            && it["layer"].is_null()
+            && it["bin"].is_null()
+    };
+    let found = explained["findings"].as_array().unwrap().iter().find(is_here);
+    found.unwrap_or_else(|| panic!("{diagnostic} at {length}"))["value"].as_f64().unwrap()
+}
+
+#[test]
+fn a_run_is_explained_in_sentences_tables_and_files() {
+    let project = Project::new();
+    train(&project, "{ kind = \"rope\" }", 0);
+    let outcome = project.run(&[&EXPLAIN[..], &["runs/small-0"]].concat());
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let sentences: Vec<&str> = outcome.stdout.lines().take_while(|line| line.starts_with("- ")).collect();
+    assert_eq!(sentences.len(), 5, "{}", outcome.stdout);
+    assert!(
+        sentences[1].contains("of attention falls on angles that training never showed (0.0% at L)"),
+        "{sentences:?}"
+    );
+    for title in [
+        "What the model does at each length",
+        "Layers and heads at 256 (8L)",
+        "Bands, the fastest first",
+        "Position read by a linear probe",
+        "Far context changed, at 256 (8L)",
+    ] {
+        assert!(outcome.stdout.contains(title), "{title}: {}", outcome.stdout);
+    }
+    let csv = String::from_utf8(project.read("runs/small-0/explained.csv")).unwrap();
+    assert_eq!(csv.lines().next(), Some("diagnostic,extend,length,layer,head,bin,value,se,count"));
+    let page = String::from_utf8(project.read("runs/small-0/report.html")).unwrap();
+    assert!(
+        page.contains("<h2>Why</h2>") && page.contains("What the model does at each length"),
+        "the page has a section"
+    );
+    assert!(
+        project.exists("runs/small-0/explained-length.svg")
+            && project.exists("runs/small-0/explained-bands.png")
+    );
+    // What is kept is what is printed.
+    let kept: Value = serde_json::from_slice(&project.read("runs/small-0/explained.json")).unwrap();
+    let printed = explained(&project, &["runs/small-0"]);
+    assert_eq!(kept, printed);
+    assert_eq!((value(&kept, "unseen_angles", 32), value(&kept, "baseline_change", 32)), (0.0, 0.0));
+    assert!(value(&kept, "unseen_angles", 256) > 0.05 && value(&kept, "beyond_length", 256) > 0.1);
+    // 16 bands at the base of 10,000 and L = 32.
+    let predicted = 4.0 * (32.0_f64 / 3.657_21).ln() / 10_000_f64.ln();
+    let bands = kept["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|it| it["diagnostic"] == "key_norm" && it["layer"].is_null() && it["length"] == 32)
+        .count();
+    assert!((value(&kept, "predicted_band", 32) - predicted * bands as f64 / 4.0).abs() < 1e-9);
+    // A training that goes on is no longer the one that was explained.
+    project.train(&[
+        "--resume",
+        "--set",
+        "train.steps=8",
+        "--set",
+        "position={ kind = \"rope\" }",
+        "--set",
+        "evaluate=[{ lengths = [\"L\", \"4L\"] }]",
+    ]);
+    let page = String::from_utf8(project.read("runs/small-0/report.html")).unwrap();
+    assert!(!page.contains("<h2>Why</h2>"), "what was found is of another step");
+}
+
+#[test]
+fn seeds_are_averaged_and_other_runs_are_refused() {
+    let project = Project::new();
+    train(&project, "{ kind = \"alibi\" }", 0);
+    train(&project, "{ kind = \"alibi\" }", 1);
+    project.train(&["--set", "position={ kind = \"none\" }", "--set", "name=other"]);
+    let lengths = ["--lengths", "L,2L"];
+    let of = |runs: &[&str]| explained(&project, &[runs, &lengths].concat());
+    let [first, second] = ["runs/small-0", "runs/small-1"].map(|run| of(&[run]));
+    let both = of(&["runs/small-0", "runs/small-1"]);
+    for diagnostic in ["loss", "entropy", "receptive_field"] {
+        let [a, b, mean] = [&first, &second, &both].map(|of| value(of, diagnostic, 64));
+        assert!((mean - f64::midpoint(a, b)).abs() < 1e-9, "{diagnostic}: {a} {b} {mean}");
+    }
+    let counts = both["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|it| it["diagnostic"] == "loss")
+        .map(|it| it["count"].clone());
+    assert!(counts.into_iter().all(|count| count == 2));
+    let text = project.run(&[&EXPLAIN[..], &["runs/small-0", "runs/small-1"], &lengths].concat()).stdout;
+    assert!(text.contains("standard errors over 2 runs") && text.contains("not rotated"), "{text}");
+    insta::assert_snapshot!(
+        project
+            .refused(2, &[&EXPLAIN[..], &["runs/small-0", "runs/other-0"], &lengths].concat())
+            .replace("device    CPU, 2 threads\n", "")
+    );
+}
+
+#[test]
+fn what_cannot_be_explained_is_said() {
+    let project = Project::new();
+    train(&project, "{ kind = \"rope\" }", 0);
+    let refused = |code, arguments: &[&str]| {
+        let text = project.refused(code, &[&EXPLAIN[..], arguments].concat());
+        text.lines().filter(|line| !line.starts_with("device ")).collect::<Vec<_>>().join("\n")
+    };
+    insta::assert_snapshot!(refused(2, &["runs/nothing"]));
+    insta::assert_snapshot!(refused(
+        2,
+        &["runs/small-0", "--extend", "{ kind = \"rerope\", window = [4, 8] }"]
+    ));
+    insta::assert_snapshot!(refused(2, &["runs/small-0", "--extend", "yarm"]));
+    project.train(&[
+        "--set",
+        "model.attention=\"linear\"",
+        "--set",
+        "name=linear",
+        "--set",
+        "position={ kind = \"rope\" }",
+    ]);
+    let found = explained(&project, &["runs/linear-0", "--lengths", "L,2L"]);
+    assert!(found["notes"][0].as_str().unwrap().starts_with("attention is not looked at: "), "{found}");
+    assert!(value(&found, "receptive_field", 64) > 1.0);
+}
+
+#[test]
+fn rows_of_the_protocol_hold_what_explain_says() {
+    let project = Project::new();
+    let evaluate =
+        "evaluate=[{ protocol = \"diagnostics\", lengths = [\"L\", \"4L\"], windows_per_document = 4 }]";
+    project.train(&["--set", evaluate, "--set", "position={ kind = \"rope\" }"]);
+    let rows = String::from_utf8(project.read("runs/small-0/results.jsonl")).unwrap();
+    let rows: Vec<Value> = rows.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let found = explained(&project, &["runs/small-0", "--lengths", "L,4L"]);
+    for name in ["unseen_angles", "first_token", "effective_keys", "entropy", "beyond_length", "stable_rank"]
+    {
+        for length in [32, 128] {
+            let is_here = |row: &&Value| row["extend"] == "direct" && row["length"] == length;
+            let row = rows.iter().find(is_here).unwrap();
+            let (here, there) = (row[name].as_f64().unwrap(), value(&found, name, length));
+            assert!(
+                (here - there).abs() <= 1e-6 * there.abs().max(1.0),
+                "{name} at {length}: {here} and {there}"
+            );
+            assert!(row[format!("{name}_se")].is_number(), "{row}");
+        }
+    }
+    let compared = project.run(&["compare", "runs/small-0", "runs/small-0", "--metric", "first_token"]);
+    assert_eq!(compared.code, Some(0), "{}", compared.stderr);
+}

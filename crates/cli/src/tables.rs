@@ -61,7 +61,8 @@ pub(crate) fn write_figures(report: &Report, folder: &Path, figure: &Figure) -> 
     Ok(())
 }
 
-fn wrote(folder: &Path, paths: &[PathBuf]) {
+/// Says what was written into a folder.
+pub(crate) fn wrote(folder: &Path, paths: &[PathBuf]) {
     let name = |path: &PathBuf| Some(path.file_name()?.to_string_lossy().into_owned());
     let names: Vec<String> = paths.iter().filter_map(name).collect();
     status(&format!("wrote {} in {}", names.join(", "), folder.display()));

@@ -33,6 +33,12 @@ fn value(explained: &Value, diagnostic: &str, length: u64) -> f64 {
     found.unwrap_or_else(|| panic!("{diagnostic} at {length}"))["value"].as_f64().unwrap()
 }
 
+/// What the program says at last, without the device and the progress before.
+fn refused(project: &Project, arguments: &[&str]) -> String {
+    let text = project.refused(2, &[&EXPLAIN[..], arguments].concat());
+    text[text.find("error: ").unwrap()..].to_owned()
+}
+
 #[test]
 fn a_run_is_explained_in_sentences_tables_and_files() {
     let project = Project::new();
@@ -99,8 +105,18 @@ fn seeds_are_averaged_and_other_runs_are_refused() {
     let project = Project::new();
     train(&project, "{ kind = \"alibi\" }", 0);
     train(&project, "{ kind = \"alibi\" }", 1);
-    project.train(&["--set", "position={ kind = \"none\" }", "--set", "name=other"]);
+    project.train(&["--set", "position={ kind = \"none\" }", "--set", "name=other", "--set", "evaluate=[]"]);
     let lengths = ["--lengths", "L,2L"];
+    let outcome =
+        project.run(&[&EXPLAIN[..], &["runs/small-0", "runs/small-1", "--out", "why"], &lengths].concat());
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let page = String::from_utf8(project.read("why/report.html")).unwrap();
+    assert!(
+        page.contains("<h1>small-0, small-1</h1>")
+            && page.contains("longwave explain runs/small-0 runs/small-1 --lengths"),
+        "{page}"
+    );
+    assert!(!project.exists("runs/small-0/explained.json"), "the runs are left as they are");
     let of = |runs: &[&str]| explained(&project, &[runs, &lengths].concat());
     let [first, second] = ["runs/small-0", "runs/small-1"].map(|run| of(&[run]));
     let both = of(&["runs/small-0", "runs/small-1"]);
@@ -117,27 +133,19 @@ fn seeds_are_averaged_and_other_runs_are_refused() {
     assert!(counts.into_iter().all(|count| count == 2));
     let text = project.run(&[&EXPLAIN[..], &["runs/small-0", "runs/small-1"], &lengths].concat()).stdout;
     assert!(text.contains("standard errors over 2 runs") && text.contains("not rotated"), "{text}");
-    insta::assert_snapshot!(
-        project
-            .refused(2, &[&EXPLAIN[..], &["runs/small-0", "runs/other-0"], &lengths].concat())
-            .replace("device    CPU, 2 threads\n", "")
-    );
+    insta::assert_snapshot!(refused(&project, &[&["runs/small-0", "runs/other-0"], &lengths[..]].concat()));
 }
 
 #[test]
 fn what_cannot_be_explained_is_said() {
     let project = Project::new();
     train(&project, "{ kind = \"rope\" }", 0);
-    let refused = |code, arguments: &[&str]| {
-        let text = project.refused(code, &[&EXPLAIN[..], arguments].concat());
-        text.lines().filter(|line| !line.starts_with("device ")).collect::<Vec<_>>().join("\n")
-    };
-    insta::assert_snapshot!(refused(2, &["runs/nothing"]));
+    insta::assert_snapshot!(refused(&project, &["runs/nothing"]));
     insta::assert_snapshot!(refused(
-        2,
+        &project,
         &["runs/small-0", "--extend", "{ kind = \"rerope\", window = [4, 8] }"]
     ));
-    insta::assert_snapshot!(refused(2, &["runs/small-0", "--extend", "yarm"]));
+    insta::assert_snapshot!(refused(&project, &["runs/small-0", "--extend", "yarm"]));
     project.train(&[
         "--set",
         "model.attention=\"linear\"",

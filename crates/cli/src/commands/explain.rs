@@ -3,8 +3,8 @@
 use super::eval::asked_extensions;
 use crate::device_check;
 use crate::options::{Compute, introduce, parsed};
-use crate::output::{self, data, json_text, lines, status};
-use crate::tables::renew_report;
+use crate::output::{self, data, json_text, lines};
+use crate::tables::{renew_report, wrote};
 use crate::terminal::Terminal;
 use clap::Args;
 use longwave_core::{Error, Result, file};
@@ -15,7 +15,8 @@ use longwave_eval::{EvaluateConfig, Evaluation};
 use longwave_experiment::{Machine, TrainedRun};
 use longwave_position::Tokens;
 use longwave_report::explained::{csv, summary, tables};
-use longwave_report::{Format, plot};
+use longwave_report::Format;
+use longwave_report::page::write_explained;
 use longwave_train::Run;
 use longwave_train::run::CheckpointId;
 use std::path::{Path, PathBuf};
@@ -39,7 +40,7 @@ pub(crate) struct Arguments {
     /// Which checkpoint to read, see `eval`
     #[arg(long, default_value = "last", value_name = "NAME", value_parser = parsed::<CheckpointId>)]
     checkpoint: CheckpointId,
-    /// Write `explained.json`, `explained.csv` and the charts into this folder, in place of the run's own
+    /// Write `explained.json`, `explained.csv`, charts and a page into this folder, and nothing into the run's, which may be read-only
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// What the tables are printed as: `text`, `markdown`, `latex` or `csv` (a line a number)
@@ -62,7 +63,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let explained = Explained::over_runs(&runs.collect::<Result<Vec<_>>>()?)?;
     print(&explained, arguments)?;
     match (&arguments.out, arguments.runs.as_slice()) {
-        (Some(out), _) => write(&explained, out),
+        (Some(out), _) => {
+            file::make_folders(out).map_err(|error| Error::io("make", out, &error))?;
+            wrote(out, &write_explained(&explained, command(arguments), out)?);
+            Ok(())
+        }
         (None, [run]) => {
             explained.keep(run)?;
             file::write(&run.join("explained.csv"), csv(&explained).as_bytes())?;
@@ -70,6 +75,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// What was typed, without what says where it is written and computed.
+fn command(arguments: &Arguments) -> String {
+    let mut words = vec!["longwave explain".to_owned()];
+    words.extend(arguments.runs.iter().map(|run| run.display().to_string()));
+    let lengths: Vec<String> = arguments.lengths.iter().map(|length| length.text()).collect();
+    words.extend((!lengths.is_empty()).then(|| format!("--lengths {}", lengths.join(","))));
+    words.extend(arguments.extend.iter().map(|extend| format!("--extend '{extend}'")));
+    words.extend(arguments.split.map(|split| format!("--split {split}")));
+    words.join(" ")
 }
 
 /// What is found out about one run.
@@ -124,20 +140,4 @@ fn print(explained: &Explained, arguments: &Arguments) -> Result<()> {
     let notes: String = explained.notes.iter().map(|note| format!("{note}\n")).collect();
     parts.extend((!notes.is_empty()).then_some(notes));
     lines(&parts.join("\n"))
-}
-
-/// Writes the numbers and the charts into a folder.
-fn write(explained: &Explained, folder: &Path) -> Result<()> {
-    file::make_folders(folder).map_err(|error| Error::io("make", folder, &error))?;
-    explained.keep(folder)?;
-    file::write(&folder.join("explained.csv"), csv(explained).as_bytes())?;
-    let mut charts = 0;
-    for shown in tables(explained) {
-        let Some(chart) = &shown.chart else { continue };
-        file::write(&folder.join(format!("{}.svg", shown.file)), plot::svg(chart)?.as_bytes())?;
-        plot::write_png(chart, &folder.join(format!("{}.png", shown.file)))?;
-        charts += 1;
-    }
-    status(&format!("wrote explained.json, explained.csv and {charts} charts in {}", folder.display()));
-    Ok(())
 }

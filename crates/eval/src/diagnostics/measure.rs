@@ -45,7 +45,7 @@ const FORMAT: u32 = 1;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Explained {
     pub format: u32,
-    /// The runs by name.
+    /// The runs, each by its name and seed.
     pub runs: Vec<String>,
     pub encoding: String,
     /// What was trained, of the first.
@@ -174,7 +174,7 @@ pub fn explain(
     let unit = block.protocol.material().unit();
     Ok(Explained {
         format: FORMAT,
-        runs: vec![subject.config.name.clone()],
+        runs: vec![format!("{}-{}", subject.config.name, subject.config.seed)],
         encoding: subject.config.position.name(),
         config_hash: subject.config_hash.to_owned(),
         step: subject.step,

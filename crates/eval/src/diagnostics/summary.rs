@@ -71,7 +71,9 @@ impl Of<'_> {
         let [long, short] = self.both(Diagnostic::Loss)?;
         let change = self.at(Diagnostic::BaselineChange, self.longest)?;
         let verdict = match change.value {
-            value if is_none(change) => format!("reads as the window baseline does ({value:+.3} nats)"),
+            value if is_none(change) => {
+                format!("changes nothing against the window baseline ({value:+.3} nats)")
+            }
             value if value > 0.0 => format!("costs {value:.3} nats against the window baseline"),
             value => format!("gains {:.3} nats over the window baseline", -value),
         };

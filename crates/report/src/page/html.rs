@@ -109,10 +109,12 @@ pub(super) fn page(page: &Page) -> Result<String> {
         push_recipe(text, page);
         Ok(())
     })?;
-    body.section("Runs", |text| {
-        push_runs(text, page.runs);
-        Ok(())
-    })?;
+    if !page.runs.is_empty() {
+        body.section("Runs", |text| {
+            push_runs(text, page.runs);
+            Ok(())
+        })?;
+    }
     let title = escape(&page.opening.title);
     let mut text = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\

@@ -177,10 +177,11 @@ impl Report {
     /// What was found out about the one run that is reported, where that is of the training that its rows are of.
     fn explained(&self) -> Result<Option<Explained>> {
         let [run] = self.runs.as_slice() else { return Ok(None) };
+        // A run that went on has rows of earlier steps too.
+        let last = run.rows.iter().max_by_key(|row| row.step);
         let is_of =
-            |row: &ResultRow, it: &Explained| row.config_hash == it.config_hash && row.step == it.step;
-        Ok(Explained::read(&self.folder)?
-            .filter(|explained| run.rows.iter().any(|row| is_of(row, explained))))
+            |it: &Explained| last.is_some_and(|row| row.config_hash == it.config_hash && row.step == it.step);
+        Ok(Explained::read(&self.folder)?.filter(is_of))
     }
 
     /// Writes the charts as PDF for a paper: those that [`write`](Self::write) draws, under the same names, and
@@ -201,6 +202,33 @@ impl Report {
         }
         Ok(written.paths)
     }
+}
+
+/// Writes what was found out about runs into a folder of its own: `explained.json`, `explained.csv`, the charts and `report.html`. `command` makes it
+/// again. Gives the paths it wrote.
+pub fn write_explained(explained: &Explained, command: String, folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut written = Written { folder, paths: vec![explained.keep(folder)?] };
+    let why = explained::tables(explained);
+    written.text("explained.csv", &explained::csv(explained))?;
+    written.shown(&why)?;
+    let recipe = Recipe { sentences: Vec::new(), commands: vec![command], files: Vec::new() };
+    let opening = Opening {
+        title: explained.runs.join(", "),
+        sentences: explained.notes.clone(),
+        recipe: Some(recipe),
+        ..Opening::default()
+    };
+    let page = html::Page {
+        opening: &opening,
+        runs: &[],
+        sections: &[],
+        histories: Vec::new(),
+        why_summary: explained::summary(explained),
+        why: &why,
+        learning: None,
+    };
+    written.text("report.html", &html::page(&page)?)?;
+    Ok(written.paths)
 }
 
 /// Reads a folder and writes its report, see [`Report`].

@@ -21,7 +21,7 @@
 use crate::encoding::{
     Capabilities, Configure, Dimensions, Extrapolation, Position, PositionUse, check_base,
 };
-use crate::frequency::{Frequencies, Rotation};
+use crate::frequency::{Frequencies, Rotation, share_of_bands};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use burn::module::Module;
@@ -118,8 +118,7 @@ impl Configure for Config {
         let rotated = self.rotated(dimensions.head_dim).round() as usize;
         let frequencies =
             Frequencies { resonance: self.resonance, ..Frequencies::geometric(self.base, rotated) };
-        // A share such as 0.7 of 10 bands is 7, whatever its binary form.
-        let kept = (self.p * (rotated / 2) as f64 + 1e-9).floor() as usize;
+        let kept = share_of_bands(self.p, rotated / 2);
         let slowest = if self.hope { TAU / dimensions.train_length as f64 } else { 0.0 };
         let turns =
             frequencies.inv_freq.iter().enumerate().map(|(band, &f)| band < kept && f >= slowest).collect();

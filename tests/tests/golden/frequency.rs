@@ -26,11 +26,14 @@ pub fn check(name: &str, case: &Case) {
     }
     match name {
         "clip" => check_clip(case),
+        "evq_cosh" => check_spacing(case),
+        "rope_id" => check_both_ends(case),
+        "rope_length_base" => check_length_as_base(case),
         name => check_reading(name, case, &[], &[]),
     }
 }
 
-/// RoPE with these keys, trained on texts of the case's L, where lengths in the keys are multiples of it.
+/// `RoPE` with these keys, trained on texts of the case's L, where lengths in the keys are multiples of it.
 fn rope(case: &Case, keys: toml::Table) -> Reading {
     let (dim, train) = (case.usize("d"), case.usize("L"));
     let mut rope = toml::toml! { kind = "rope" };
@@ -79,6 +82,60 @@ fn check_clip(case: &Case) {
     let weights: Vec<f64> = after.inv_freq.iter().zip(&before.inv_freq).map(|(new, old)| new / old).collect();
     outputs.compare_f64("weights", &weights);
     outputs.compare_f64("clipped", &[clip.clipped(before, train) as f64]);
+    outputs.done();
+}
+
+/// A base that is a length, or that follows from how often the slowest band turns; longer texts are read by Su's first base conversion.
+fn check_length_as_base(case: &Case) {
+    let train = case.usize("L");
+    let rope = rope(case, given(case, &["base", "slowest_turns"]));
+    let mut conversion = toml::toml! { kind = "su_ntk_old" };
+    conversion.insert("scale".to_owned(), Value::Float(case.f64("scale")));
+    let read = extended(&rope, conversion, train, train);
+    let read = frequencies(&read);
+    let turns: Vec<f64> = read.inv_freq.iter().map(|f| train as f64 * f / TAU).collect();
+    let mut outputs = case.outputs();
+    outputs.compare_f64("theta", &read.inv_freq);
+    outputs.compare_f64("attention_factor", &[read.attention_factor]);
+    outputs.compare_f64("base", &[read.base]);
+    outputs.compare_f64("turns", &turns);
+    outputs.done();
+}
+
+/// Bands between two ends; longer texts are read with `YaRN`'s factor on the logits.
+fn check_both_ends(case: &Case) {
+    let (train, scale) = (case.usize("L"), case.f64("scale"));
+    let rope = rope(case, given(case, &["p", "fastest", "slowest_turns", "layout"]));
+    let mut factor = toml::toml! { kind = "formula" inv_freq = "f" logit_scale = "(0.1 * log(s) + 1)^2" };
+    if scale >= 1.0 {
+        factor.insert("scale".to_owned(), Value::Float(scale));
+    }
+    let read = extended(&rope, factor, train, (scale * train as f64) as usize);
+    let read = frequencies(&read);
+    let mut outputs = case.outputs();
+    outputs.compare_f64("theta", &read.inv_freq);
+    outputs.compare_f64("attention_factor", &[read.attention_factor]);
+    outputs.compare_f64("bands", &[read.inv_freq.iter().filter(|f| **f > 0.0).count() as f64]);
+    outputs.done();
+}
+
+fn check_spacing(case: &Case) {
+    let mut keys = given(case, &["base", "tau"]);
+    keys.insert("spacing".to_owned(), "cosh".into());
+    let mut outputs = case.outputs();
+    let tau = outputs.take("tau").data[0];
+    // What "auto" is, given as a number.
+    let mut told = keys.clone();
+    told.insert("tau".to_owned(), Value::Float(tau));
+    let (read, told) = (rope(case, keys), rope(case, told));
+    let (read, told) = (frequencies(&read), frequencies(&told));
+    for (one, other) in read.inv_freq.iter().zip(&told.inv_freq) {
+        assert!((one / other - 1.0).abs() < 1e-9, "tau: {one} and {other}");
+    }
+    let exponents: Vec<f64> = read.inv_freq.iter().map(|f| -f.ln() / case.f64("base").ln()).collect();
+    outputs.compare_f64("theta", &read.inv_freq);
+    outputs.compare_f64("attention_factor", &[read.attention_factor]);
+    outputs.compare_f64("phi", &exponents);
     outputs.done();
 }
 

@@ -14,12 +14,24 @@
 //! that complete a turn within the training length, `inv_freq_i >= 2 pi / L` (Chen et al. 2024,
 //! arXiv:2410.21216). Extensions leave an unrotated band unrotated.
 //!
+//! Three keys say the frequencies in another way:
+//!
+//! - `base = "L"`, or another multiple of the training length (`FMRoPE`, Oka et al., "Frequency Bands in `RoPE`", ICLR 2026, section 6.1). It reads
+//!   texts of L' tokens with the base L' (`su_ntk_old`).
+//! - `slowest_turns = t`: of the bands that turn, the slowest turns t times in L tokens and the fastest by `fastest` radians a token, the others
+//!   between them in a geometric progression: `base = (L / (2 pi t))^(r/(r-2))` where all turn and `fastest = 1`. With `p = 0.5` these are the
+//!   frequencies of RoPE-ID (Wertheimer et al. 2026, arXiv:2603.18017, `fastest` 2 pi / 32 and `slowest_turns` 2 at L = 4,096), which reads longer texts
+//!   with `YaRN`'s factor on the logits.
+//! - `spacing = "cosh"`: more bands at the fast end, `inv_freq_k = base^(-phi_k)`, `phi_k = 1 - asinh((1 - u_k) sinh tau) / tau`, `u_k = (2k + 1) / r`
+//!   (EVQ-Cosh, 2026), `tau` or `"auto"`, which is `r / sqrt(L)`.
+//!
 //! `resonance = true` rounds the wavelength of every band to whole tokens, `inv_freq_i <- 2 pi / round(2 pi / inv_freq_i)`
 //! (Resonance `RoPE`, Wang et al. 2024, arXiv:2403.00071): a band that turns within the training length then
 //! meets no new angle at any whole distance. Rounding comes last: an extension scales the frequencies before it.
 
+use crate::auto::Auto;
 use crate::encoding::{
-    Capabilities, Configure, Dimensions, Extrapolation, Position, PositionUse, check_base,
+    Capabilities, Configure, Dimensions, Extrapolation, Position, PositionUse, check_base, check_positive,
 };
 use crate::frequency::{Frequencies, Rotation, share_of_bands};
 use crate::init::Init;
@@ -35,8 +47,21 @@ use std::f64::consts::TAU;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// The base of the geometric progression of frequencies.
+    /// The base of the geometric progression of frequencies: a number, or a length.
     pub base: f64,
+    /// How often the slowest band that turns does so within the training length, in place of `base`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slowest_turns: Option<f64>,
+    /// `slowest_turns`: the fastest band, in radians a token. Default: 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fastest: Option<f64>,
+    /// How the frequencies lie between 1 and 1 / base.
+    #[serde(skip_serializing_if = "Spacing::is_geometric")]
+    pub spacing: Spacing,
+    /// `spacing = "cosh"`: how far bands move to the fast end, at least 0. Default: `"auto"`, the rotated channels over the root of the
+    /// training length.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tau: Option<Tau>,
     /// Which channels make a pair.
     pub layout: Layout,
     /// Share of each head's channels that is rotated, above 0 and at most 1.
@@ -50,11 +75,52 @@ pub struct Config {
     pub resonance: bool,
 }
 
-impl Default for Config {
-    fn default() -> Self {
-        Self { base: 10_000.0, layout: Layout::Half, fraction: 1.0, p: 1.0, hope: false, resonance: false }
+/// How frequencies lie between the fastest and the slowest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Spacing {
+    /// Each a fixed part of the one before it.
+    #[default]
+    Geometric,
+    /// Closer together at the fast end.
+    Cosh,
+}
+
+impl Spacing {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    fn is_geometric(&self) -> bool {
+        *self == Self::Geometric
     }
 }
+
+/// tau of `spacing = "cosh"`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "it must be \"auto\" or a number of at least 0")]
+pub enum Tau {
+    /// The published rule.
+    Word(Auto),
+    /// A number.
+    Given(f64),
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            base: BASE,
+            slowest_turns: None,
+            fastest: None,
+            spacing: Spacing::Geometric,
+            tau: None,
+            layout: Layout::Half,
+            fraction: 1.0,
+            p: 1.0,
+            hope: false,
+            resonance: false,
+        }
+    }
+}
+
+const BASE: f64 = 10_000.0;
 
 /// The rotation of every layer.
 #[derive(Module, Debug)]
@@ -71,6 +137,89 @@ impl Config {
     fn rotated(&self, head_dim: usize) -> f64 {
         self.fraction * head_dim as f64
     }
+
+    /// The frequencies of `rotated` channels, `turning` bands of which will turn.
+    fn frequencies(&self, rotated: usize, turning: usize, train_length: usize) -> Frequencies {
+        match (self.spacing, self.slowest_turns) {
+            (Spacing::Geometric, None) => Frequencies::geometric(self.base, rotated),
+            (Spacing::Geometric, Some(turns)) => {
+                let slowest = TAU * turns / train_length as f64;
+                Frequencies::between(self.fastest.unwrap_or(1.0), slowest, turning, rotated)
+            }
+            (Spacing::Cosh, _) => {
+                let tau = match self.tau {
+                    Some(Tau::Given(tau)) => tau,
+                    Some(Tau::Word(Auto::Auto)) | None => rotated as f64 / (train_length as f64).sqrt(),
+                };
+                Frequencies::cosh(self.base, rotated, tau)
+            }
+        }
+    }
+
+    /// Checks the keys that say the frequencies in place of the base, where `bands` is what turns of `rotated` channels.
+    fn check_schedule(&self, section: &str, bands: usize, train_length: usize) -> Result<()> {
+        let key = |key: &str| format!("{section}.{key}");
+        let without = |name: &str, value: String, other: &str| {
+            let allowed = format!("it has no meaning without `{other}`");
+            Err(Error::value(&key(name), value, allowed).hint(format!("leave it out, or give `{other}` too")))
+        };
+        match (self.spacing, self.tau) {
+            (Spacing::Geometric, Some(tau)) => {
+                return without("tau", tau.in_toml(), "spacing = \"cosh\"");
+            }
+            // sinh of it must be a number.
+            (Spacing::Cosh, Some(Tau::Given(tau))) if !(0.0..=500.0).contains(&tau) => {
+                return Err(Error::value(&key("tau"), tau, "it must be a number from 0 to 500")
+                    .hint("\"auto\" is the published rule, 2.8 for 32 rotated channels at L = 128"));
+            }
+            _ => {}
+        }
+        let Some(turns) = self.slowest_turns else {
+            return match self.fastest {
+                Some(fastest) => without("fastest", fastest.to_string(), "slowest_turns"),
+                None => Ok(()),
+            };
+        };
+        let fastest = self.fastest.unwrap_or(1.0);
+        check_positive(section, "fastest", fastest)?;
+        check_positive(section, "slowest_turns", turns)?;
+        let error = |allowed: String, hint: &str| {
+            Err(Error::value(&key("slowest_turns"), turns, allowed).hint(hint))
+        };
+        if self.base.to_bits() != BASE.to_bits() {
+            return error(
+                format!("the base follows from it, and `{section}.base = {}` is given too", self.base),
+                "leave one of them out",
+            );
+        }
+        if self.spacing == Spacing::Cosh {
+            return error(
+                "`spacing = \"cosh\"` lays the bands out by the base".to_owned(),
+                "leave one of them out, or give `base`",
+            );
+        }
+        if bands < 2 {
+            let allowed = format!("it needs two bands that turn, and here {bands} of them do");
+            return error(allowed, "rotate more channels: `fraction`, `p`, wider heads");
+        }
+        let most = fastest * train_length as f64 / TAU;
+        if turns > most * (1.0 + 1e-9) {
+            let allowed = format!(
+                "the fastest band turns {most:.3} times in L = {train_length} tokens, and no band more often than that"
+            );
+            return error(allowed, "give fewer turns, or a larger `fastest`");
+        }
+        Ok(())
+    }
+}
+
+impl Tau {
+    fn in_toml(self) -> String {
+        match self {
+            Self::Word(Auto::Auto) => "\"auto\"".to_owned(),
+            Self::Given(tau) => tau.to_string(),
+        }
+    }
 }
 
 impl Configure for Config {
@@ -83,8 +232,15 @@ impl Configure for Config {
         θ_i = b^{−2i/d}, b = 10000";
     const EXTRAPOLATION: Extrapolation =
         Extrapolation::Supported("defined: angles that training never showed");
-    const VARIANTS: &'static [&'static str] =
-        &["layout = 'interleaved'\nfraction = 0.5", "hope = true", "p = 0.5", "resonance = true"];
+    const LENGTHS: &'static [&'static str] = &["base"];
+    const VARIANTS: &'static [&'static str] = &[
+        "layout = 'interleaved'\nfraction = 0.5",
+        "hope = true",
+        "p = 0.5",
+        "resonance = true",
+        "slowest_turns = 0.25\nfastest = 0.9",
+        "spacing = 'cosh'",
+    ];
 
     fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
         check_base(section, self.base)?;
@@ -111,15 +267,17 @@ impl Configure for Config {
                  the fraction",
             ));
         }
-        Ok(())
+        let turning = share_of_bands(self.p, rotated.round() as usize / 2);
+        self.check_schedule(section, turning, dimensions.train_length)
     }
 
     fn build(&self, dimensions: &Dimensions, _init: &Init) -> Rope {
         let rotated = self.rotated(dimensions.head_dim).round() as usize;
-        let frequencies =
-            Frequencies { resonance: self.resonance, ..Frequencies::geometric(self.base, rotated) };
         let kept = share_of_bands(self.p, rotated / 2);
-        let slowest = if self.hope { TAU / dimensions.train_length as f64 } else { 0.0 };
+        let frequencies = self.frequencies(rotated, kept, dimensions.train_length);
+        let frequencies = Frequencies { resonance: self.resonance, ..frequencies };
+        // A band that turns once may do so but for rounding.
+        let slowest = if self.hope { TAU / dimensions.train_length as f64 * (1.0 - 1e-12) } else { 0.0 };
         let turns =
             frequencies.inv_freq.iter().enumerate().map(|(band, &f)| band < kept && f >= slowest).collect();
         let mut rope = Rope { rotation: Rotation::new(frequencies.clone(), self.layout), turns };
@@ -248,6 +406,45 @@ mod tests {
         hope.set_frequencies(Frequencies::geometric(500.0, 8));
         assert!(hope.frequencies().unwrap().inv_freq[1..].iter().all(|&f| f == 0.0));
         assert!(Config { p: 1.5, ..Config::default() }.validate("position", &dimensions(8)).is_err());
+    }
+
+    #[test]
+    fn the_slowest_band_turns_as_often_as_asked() {
+        let dimensions = Dimensions { train_length: 128, ..dimensions(32) };
+        let read = |keys: &str| {
+            let config: Config = toml::from_str(keys).unwrap();
+            config.validate("position", &dimensions)?;
+            let built = config.build(&dimensions, &Init::new(0, &Device::flex()));
+            Ok::<_, Error>(built.frequencies().unwrap().clone())
+        };
+        let same = |a: &Frequencies, b: &Frequencies| {
+            a.inv_freq.iter().zip(&b.inv_freq).all(|(a, b)| (a - b).abs() < 1e-12 * b.max(1e-300))
+        };
+        let once = read("slowest_turns = 1.0").unwrap();
+        assert!((once.inv_freq[15] * 128.0 / TAU - 1.0).abs() < 1e-12);
+        assert!((once.base - 24.906).abs() < 0.001, "{}", once.base);
+        // Every band turns once at least, so that HoPE leaves none out.
+        assert_eq!(read("slowest_turns = 1.0\nhope = true").unwrap(), once);
+        assert!(same(&read(&format!("base = {}", once.base)).unwrap(), &once));
+        let half = read("slowest_turns = 2.0\np = 0.5").unwrap();
+        assert!((half.inv_freq[7] * 128.0 / TAU - 2.0).abs() < 1e-12 && half.inv_freq[8..] == [0.0; 8]);
+        let spaced = read("spacing = 'cosh'").unwrap();
+        assert!(same(&spaced, &read("spacing = 'cosh'\ntau = 2.8284271247461903").unwrap()));
+        assert!(same(&spaced, &read("spacing = 'cosh'\ntau = 'auto'").unwrap()));
+        for (keys, start) in [
+            ("tau = 1.0", "`position.tau = 1`"),
+            ("spacing = 'cosh'\ntau = -1.0", "`position.tau = -1`"),
+            ("spacing = 'cosh'\nslowest_turns = 1.0", "`position.slowest_turns = 1`"),
+            ("fastest = 0.5", "`position.fastest = 0.5`"),
+            ("slowest_turns = 1.0\nbase = 128.0", "`position.slowest_turns = 1`"),
+            ("slowest_turns = 21.0", "`position.slowest_turns = 21`"),
+            ("slowest_turns = 2.0\nfastest = 0.05", "`position.slowest_turns = 2`"),
+            ("slowest_turns = 1.0\np = 0.07", "`position.slowest_turns = 1`"),
+            ("slowest_turns = 0.0", "`position.slowest_turns = 0`"),
+        ] {
+            let error = read(keys).unwrap_err();
+            assert!(error.message().starts_with(start), "{keys}: {error}");
+        }
     }
 
     #[test]

@@ -12,6 +12,7 @@
 //!   [`memory_check`]: whether a reading fits in memory.
 //! - [`scorer`]: the losses of the targets of a plan; [`metrics`]: sums per document, and the values of a row;
 //!   [`bigram`]: losses by where a bigram was last seen; [`statistics`]: means, paired differences, standard errors.
+//! - [`key_tokens`]: tokens that only a long context makes likely, chosen by a reference run.
 //! - [`measure`]: every extension at every length, and the window baseline.
 //! - [`row`]: one line of `results.jsonl`, and the file itself; [`fields`]: the fields that every row and block has;
 //!   [`reference`](mod@reference): differences between readings; [`token_log`]: the loss of every scored token as a file.
@@ -25,6 +26,7 @@ pub mod column;
 pub mod evaluation;
 mod extend_schema;
 pub mod fields;
+pub mod key_tokens;
 pub mod measure;
 pub mod memory_check;
 pub mod metrics;
@@ -50,6 +52,7 @@ pub use applicability::{Applicable, Obstacle, applicable, obstacles};
 pub use bigram::{BigramRow, LastSeen};
 pub use block::{EvaluateConfig, ResolvedEvaluate};
 pub use evaluation::Evaluation;
+pub use key_tokens::{KeyTokens, ScoredTokens};
 pub use longwave_core::registry::Registered;
 pub use longwave_data::Split;
 pub use longwave_train::Validated;

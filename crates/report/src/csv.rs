@@ -115,9 +115,11 @@ mod tests {
         ResultRow {
             chosen_among: Some(json!({ "beta": [16, 32] })),
             repeatable: Some(false),
+            key_tokens_file: Some("keys.json".into()),
             unknown_tokens: 3,
             settings: Settings {
                 corpus_hash: Some("beef".into()),
+                key_tokens: Some("feed".into()),
                 bos: Some("<s>".into()),
                 keys: Keys::of(&every_key),
                 exact: Some(true),

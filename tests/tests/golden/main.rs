@@ -15,6 +15,7 @@ mod file;
 mod formula;
 mod frequency;
 mod logits;
+mod longppl;
 mod protocol;
 mod qk;
 mod sampling;
@@ -31,6 +32,7 @@ fn handler(file: &File) -> Option<Check> {
     Some(match file.kind.as_str() {
         "attention" => attention::check,
         "bias" => bias::check,
+        "diagnostic" if file.name == "longppl" => |_, case| longppl::check(case),
         "embedding" => embedding::check,
         "frequency" => frequency::check,
         "logits" => logits::check,

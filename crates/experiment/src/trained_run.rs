@@ -7,10 +7,12 @@ use longwave_core::config::read;
 use longwave_core::file::{existing_folder, holds_leftovers_only, make_folders, sha256};
 use longwave_core::{Error, Result};
 use longwave_data::{Dataset, Note};
-use longwave_eval::key_tokens::{Choice, KeyTokens, choose};
+use longwave_eval::key_choice::{Choice, choose};
 use longwave_eval::measure::Progress;
 use longwave_eval::memory_check::Need;
-use longwave_eval::{Evaluation, ResultRow, Subject, TokenLog, evaluate, notes_of_other_texts, row, select};
+use longwave_eval::{
+    Evaluation, KeyTokens, ResultRow, Subject, TokenLog, evaluate, notes_of_other_texts, row, select,
+};
 use longwave_model::config::Resolved;
 use longwave_model::{Gpt, Size};
 use longwave_train::checkpoint::Meta;

@@ -91,7 +91,7 @@ fn a_longer_context_chooses_them_and_other_runs_are_scored_on_them() {
     assert!(compared > 1000, "{compared}");
     // A model's loss over them is the mean over those that the protocol scores.
     let windows = ["--protocol", "non_overlapping", "--lengths", "L,2L"];
-    let all = losses(&project, &[&["small-0"], &windows[..], &["--lengths", "64"]].concat());
+    let all = losses(&project, &["small-0", "--protocol", "non_overlapping", "--lengths", "2L"]);
     let set = ["--set", "tokens=key", "--set", "key_tokens=keys.json"];
     let rows = lines(&printed(&project, &[&["eval", "small-0", "--json"], &windows[..], &set].concat()));
     let row = rows.iter().find(|row| row["extend"] == "direct" && row["length"] == 64).unwrap();
@@ -139,7 +139,7 @@ fn what_they_are_not_for_is_refused() {
         2,
         "it is about another text, the test split of `corpus`",
     );
-    let tokenizer = "data.tokenizer={ kind = \"bpe\", vocab_size = 300 }";
+    let tokenizer = "data.tokenizer={ kind = \"bpe\", vocab_size = 270 }";
     project.train(&["--set", tokenizer, "--set", "evaluate=[]", "--out", "other"]);
     refused(
         &[&["eval", "other"], &set[..]].concat(),
@@ -161,7 +161,7 @@ fn what_they_are_not_for_is_refused() {
         2,
         "reads no text as it was written",
     );
-    refused(&["eval", "small-0", "--set", "tokens=key", "--set", "key_tokens=none.json"], 1, "none.json");
+    refused(&["eval", "small-0", "--set", "tokens=key", "--set", "key_tokens=none.json"], 2, "none.json");
     refused(&choice, 2, "`keys.json` exists");
     refused(&["key-tokens", "long", "more.json", "--short", "L"], 2, "`--short = 128` is not allowed");
     refused(&["key-tokens", "long", "more.json", "--alpha", "1000"], 1, "is a key token");

@@ -3,10 +3,10 @@
 mod checkpoints;
 
 use crate::fields::{BLOCK_KEYS, EXACT};
-use crate::key_tokens::ScoredTokens;
 use crate::plan::{Plan, WINDOW_BASELINE};
 use crate::protocols::{self, Documents, Given, Keys, Protocol, Unit};
 use crate::row::Settings;
+use crate::scored_tokens::ScoredTokens;
 use crate::source::Source;
 use crate::text::{Material, Text};
 use longwave_core::config::check_path;

@@ -6,10 +6,8 @@
 //! lines. A protocol says which tokens are scored; with key tokens those of them are that are key. A document without one has no
 //! value.
 
-mod choose;
 pub mod rule;
 
-pub use choose::{Choice, choose};
 pub use rule::Rule;
 
 use crate::metrics::Score;
@@ -18,32 +16,13 @@ use crate::source::Source;
 use longwave_core::config::without_types;
 use longwave_core::{Error, Result, file, sealed_line};
 use longwave_data::Split;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 /// Version of the file.
-const FORMAT: u32 = 1;
+pub(crate) const FORMAT: u32 = 1;
 /// Hexadecimal digits by which rows name a file.
 const DIGITS: usize = 16;
-
-/// Which of a protocol's tokens are scored.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum ScoredTokens {
-    /// All that the protocol scores.
-    #[default]
-    All,
-    /// Those of them that are key tokens.
-    Key,
-}
-
-impl ScoredTokens {
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-    pub(crate) fn is_all(&self) -> bool {
-        *self == Self::All
-    }
-}
 
 /// The key tokens of a text, as a file holds them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -22,10 +22,10 @@ mod store;
 pub use store::{line, read_rows, read_rows_left, record_count, replace_rows, write_rows};
 
 use crate::bigram::BigramRow;
-use crate::key_tokens::ScoredTokens;
 use crate::metrics::{DifferenceFacts, DocumentSums, Facts, Metric, PositionRow, Values};
 use crate::number;
 use crate::protocols::{Keys, Protocol};
+use crate::scored_tokens::ScoredTokens;
 use crate::statistics::{Mean, paired_difference};
 use longwave_core::{Error, Result, canonical};
 use longwave_data::{MANY_UNKNOWN, Split};

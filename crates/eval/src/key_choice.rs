@@ -1,6 +1,6 @@
 //! Chooses the key tokens of a text by a trained model.
 
-use super::{Document, FORMAT, KeyTokens, ReferenceRun, Rule};
+use crate::key_tokens::{Document, FORMAT, KeyTokens, ReferenceRun, Rule};
 use crate::measure::{Progress, Subject, needed, reading};
 use crate::memory_check;
 use crate::plan::Window;

@@ -25,18 +25,26 @@
 //! - `spacing = "cosh"`: more bands at the fast end, `inv_freq_k = base^(-phi_k)`, `phi_k = 1 - asinh((1 - u_k) sinh tau) / tau`, `u_k = (2k + 1) / r`
 //!   (EVQ-Cosh, 2026), `tau` or `"auto"`, which is `r / sqrt(L)`.
 //!
+//! `learned = "layer"` or `"head"` trains the frequencies, see [`learned`].
+//!
 //! `resonance = true` rounds the wavelength of every band to whole tokens, `inv_freq_i <- 2 pi / round(2 pi / inv_freq_i)`
 //! (Resonance `RoPE`, Wang et al. 2024, arXiv:2403.00071): a band that turns within the training length then
 //! meets no new angle at any whole distance. Rounding comes last: an extension scales the frequencies before it.
 
-use crate::auto::Auto;
+mod learned;
+mod schedule;
+
+pub use learned::Shared;
+pub use schedule::{Spacing, Tau};
+
 use crate::encoding::{
-    Capabilities, Configure, Dimensions, Extrapolation, Position, PositionUse, check_base, check_positive,
+    Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Position, PositionUse, Rows, check_base,
 };
 use crate::frequency::{Frequencies, Rotation, share_of_bands};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
-use burn::module::Module;
+use burn::module::{Module, Param};
+use burn::tensor::Tensor;
 use longwave_core::{Error, Result};
 use longwave_kernels::Layout;
 use schemars::JsonSchema;
@@ -70,37 +78,12 @@ pub struct Config {
     pub p: f64,
     /// Rotate only the bands that complete a turn within the training length (`HoPE`).
     pub hope: bool,
+    /// Learn the frequencies: a table for each layer, or for each key head of each layer (GRAPE-M). They start as the other keys say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub learned: Option<Shared>,
     /// Round every wavelength to whole tokens (Resonance `RoPE`).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub resonance: bool,
-}
-
-/// How frequencies lie between the fastest and the slowest.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Spacing {
-    /// Each a fixed part of the one before it.
-    #[default]
-    Geometric,
-    /// Closer together at the fast end.
-    Cosh,
-}
-
-impl Spacing {
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-    fn is_geometric(&self) -> bool {
-        *self == Self::Geometric
-    }
-}
-
-/// tau of `spacing = "cosh"`.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged, expecting = "it must be \"auto\" or a number of at least 0")]
-pub enum Tau {
-    /// The published rule.
-    Word(Auto),
-    /// A number.
-    Given(f64),
 }
 
 impl Default for Config {
@@ -115,16 +98,23 @@ impl Default for Config {
             fraction: 1.0,
             p: 1.0,
             hope: false,
+            learned: None,
             resonance: false,
         }
     }
 }
 
+/// The base unless another is given.
 const BASE: f64 = 10_000.0;
 
 /// The rotation of every layer.
 #[derive(Module, Debug)]
 pub struct Rope {
+    /// Learned frequencies, see [`learned`]: `[layers, 1 or kv_heads, bands]`.
+    pub log_frequencies: Option<Param<Tensor<3>>>,
+    /// What positions are divided by where the frequencies are learned.
+    #[module(skip)]
+    interpolation: f64,
     #[module(skip)]
     rotation: Rotation,
     /// Whether each band is rotated.
@@ -136,89 +126,6 @@ impl Config {
     /// Channels that are rotated.
     fn rotated(&self, head_dim: usize) -> f64 {
         self.fraction * head_dim as f64
-    }
-
-    /// The frequencies of `rotated` channels, `turning` bands of which will turn.
-    fn frequencies(&self, rotated: usize, turning: usize, train_length: usize) -> Frequencies {
-        match (self.spacing, self.slowest_turns) {
-            (Spacing::Geometric, None) => Frequencies::geometric(self.base, rotated),
-            (Spacing::Geometric, Some(turns)) => {
-                let slowest = TAU * turns / train_length as f64;
-                Frequencies::between(self.fastest.unwrap_or(1.0), slowest, turning, rotated)
-            }
-            (Spacing::Cosh, _) => {
-                let tau = match self.tau {
-                    Some(Tau::Given(tau)) => tau,
-                    Some(Tau::Word(Auto::Auto)) | None => rotated as f64 / (train_length as f64).sqrt(),
-                };
-                Frequencies::cosh(self.base, rotated, tau)
-            }
-        }
-    }
-
-    /// Checks the keys that say the frequencies in place of the base, where `bands` is what turns of `rotated` channels.
-    fn check_schedule(&self, section: &str, bands: usize, train_length: usize) -> Result<()> {
-        let key = |key: &str| format!("{section}.{key}");
-        let without = |name: &str, value: String, other: &str| {
-            let allowed = format!("it has no meaning without `{other}`");
-            Err(Error::value(&key(name), value, allowed).hint(format!("leave it out, or give `{other}` too")))
-        };
-        match (self.spacing, self.tau) {
-            (Spacing::Geometric, Some(tau)) => {
-                return without("tau", tau.in_toml(), "spacing = \"cosh\"");
-            }
-            // sinh of it must be a number.
-            (Spacing::Cosh, Some(Tau::Given(tau))) if !(0.0..=500.0).contains(&tau) => {
-                return Err(Error::value(&key("tau"), tau, "it must be a number from 0 to 500")
-                    .hint("\"auto\" is the published rule, 2.8 for 32 rotated channels at L = 128"));
-            }
-            _ => {}
-        }
-        let Some(turns) = self.slowest_turns else {
-            return match self.fastest {
-                Some(fastest) => without("fastest", fastest.to_string(), "slowest_turns"),
-                None => Ok(()),
-            };
-        };
-        let fastest = self.fastest.unwrap_or(1.0);
-        check_positive(section, "fastest", fastest)?;
-        check_positive(section, "slowest_turns", turns)?;
-        let error = |allowed: String, hint: &str| {
-            Err(Error::value(&key("slowest_turns"), turns, allowed).hint(hint))
-        };
-        if self.base.to_bits() != BASE.to_bits() {
-            return error(
-                format!("the base follows from it, and `{section}.base = {}` is given too", self.base),
-                "leave one of them out",
-            );
-        }
-        if self.spacing == Spacing::Cosh {
-            return error(
-                "`spacing = \"cosh\"` lays the bands out by the base".to_owned(),
-                "leave one of them out, or give `base`",
-            );
-        }
-        if bands < 2 {
-            let allowed = format!("it needs two bands that turn, and here {bands} of them do");
-            return error(allowed, "rotate more channels: `fraction`, `p`, wider heads");
-        }
-        let most = fastest * train_length as f64 / TAU;
-        if turns > most * (1.0 + 1e-9) {
-            let allowed = format!(
-                "the fastest band turns {most:.3} times in L = {train_length} tokens, and no band more often than that"
-            );
-            return error(allowed, "give fewer turns, or a larger `fastest`");
-        }
-        Ok(())
-    }
-}
-
-impl Tau {
-    fn in_toml(self) -> String {
-        match self {
-            Self::Word(Auto::Auto) => "\"auto\"".to_owned(),
-            Self::Given(tau) => tau.to_string(),
-        }
     }
 }
 
@@ -240,6 +147,7 @@ impl Configure for Config {
         "resonance = true",
         "slowest_turns = 0.25\nfastest = 0.9",
         "spacing = 'cosh'",
+        "learned = 'head'",
     ];
 
     fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
@@ -268,10 +176,11 @@ impl Configure for Config {
             ));
         }
         let turning = share_of_bands(self.p, rotated.round() as usize / 2);
-        self.check_schedule(section, turning, dimensions.train_length)
+        self.check_schedule(section, turning, dimensions.train_length)?;
+        self.check_learned(section)
     }
 
-    fn build(&self, dimensions: &Dimensions, _init: &Init) -> Rope {
+    fn build(&self, dimensions: &Dimensions, init: &Init) -> Rope {
         let rotated = self.rotated(dimensions.head_dim).round() as usize;
         let kept = share_of_bands(self.p, rotated / 2);
         let frequencies = self.frequencies(rotated, kept, dimensions.train_length);
@@ -280,7 +189,10 @@ impl Configure for Config {
         let slowest = if self.hope { TAU / dimensions.train_length as f64 * (1.0 - 1e-12) } else { 0.0 };
         let turns =
             frequencies.inv_freq.iter().enumerate().map(|(band, &f)| band < kept && f >= slowest).collect();
-        let mut rope = Rope { rotation: Rotation::new(frequencies.clone(), self.layout), turns };
+        let log_frequencies =
+            self.learned.map(|shared| shared.parameter(&frequencies.inv_freq, dimensions, init));
+        let rotation = Rotation::new(frequencies.clone(), self.layout);
+        let mut rope = Rope { log_frequencies, interpolation: 1.0, rotation, turns };
         rope.set_frequencies(frequencies);
         rope
     }
@@ -288,19 +200,44 @@ impl Configure for Config {
 
 impl Position for Rope {
     fn parameters(&self) -> Vec<ParameterSpec> {
-        Vec::new()
+        let learned = self.log_frequencies.iter();
+        learned.map(|_| ParameterSpec::undecayed("log_frequencies", &["layers", "tables", "bands"])).collect()
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { position_use: PositionUse::Distances, is_relative_qk: true, ..Capabilities::default() }
+        let head_use = if self.log_frequencies.is_some() { HeadUse::Reads } else { HeadUse::None };
+        Capabilities {
+            position_use: PositionUse::Distances,
+            head_use,
+            is_relative_qk: true,
+            ..Capabilities::default()
+        }
     }
 
     fn rotation(&self, _layer: usize) -> Option<Rotation> {
-        Some(self.rotation.clone())
+        self.log_frequencies.is_none().then(|| self.rotation.clone())
     }
 
+    fn map_query(&self, q: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
+        self.turned(q, rows)
+    }
+
+    fn map_key(&self, k: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
+        self.turned(k, rows)
+    }
+
+    /// None where they are learned: every layer has its own.
     fn frequencies(&self) -> Option<&Frequencies> {
-        Some(&self.rotation.frequencies)
+        self.log_frequencies.is_none().then_some(&self.rotation.frequencies)
+    }
+
+    fn interpolate(&mut self, scale: f64) -> bool {
+        self.interpolation *= scale;
+        if let Some(frequencies) = self.frequencies() {
+            let slower = frequencies.map(|_, f| f / scale);
+            self.set_frequencies(slower);
+        }
+        true
     }
 
     fn set_frequencies(&mut self, mut frequencies: Frequencies) {
@@ -318,10 +255,10 @@ mod tests {
     use super::*;
     use crate::frequency::Side;
     use crate::positions::Positions;
-    use burn::tensor::{Device, Distribution, Tensor};
+    use burn::tensor::{Device, Distribution};
     use longwave_kernels::rotate;
 
-    fn dimensions(head_dim: usize) -> Dimensions {
+    pub(super) fn dimensions(head_dim: usize) -> Dimensions {
         Dimensions {
             layers: 1,
             width: 2 * head_dim,
@@ -406,45 +343,6 @@ mod tests {
         hope.set_frequencies(Frequencies::geometric(500.0, 8));
         assert!(hope.frequencies().unwrap().inv_freq[1..].iter().all(|&f| f == 0.0));
         assert!(Config { p: 1.5, ..Config::default() }.validate("position", &dimensions(8)).is_err());
-    }
-
-    #[test]
-    fn the_slowest_band_turns_as_often_as_asked() {
-        let dimensions = Dimensions { train_length: 128, ..dimensions(32) };
-        let read = |keys: &str| {
-            let config: Config = toml::from_str(keys).unwrap();
-            config.validate("position", &dimensions)?;
-            let built = config.build(&dimensions, &Init::new(0, &Device::flex()));
-            Ok::<_, Error>(built.frequencies().unwrap().clone())
-        };
-        let same = |a: &Frequencies, b: &Frequencies| {
-            a.inv_freq.iter().zip(&b.inv_freq).all(|(a, b)| (a - b).abs() < 1e-12 * b.max(1e-300))
-        };
-        let once = read("slowest_turns = 1.0").unwrap();
-        assert!((once.inv_freq[15] * 128.0 / TAU - 1.0).abs() < 1e-12);
-        assert!((once.base - 24.906).abs() < 0.001, "{}", once.base);
-        // Every band turns once at least, so that HoPE leaves none out.
-        assert_eq!(read("slowest_turns = 1.0\nhope = true").unwrap(), once);
-        assert!(same(&read(&format!("base = {}", once.base)).unwrap(), &once));
-        let half = read("slowest_turns = 2.0\np = 0.5").unwrap();
-        assert!((half.inv_freq[7] * 128.0 / TAU - 2.0).abs() < 1e-12 && half.inv_freq[8..] == [0.0; 8]);
-        let spaced = read("spacing = 'cosh'").unwrap();
-        assert!(same(&spaced, &read("spacing = 'cosh'\ntau = 2.8284271247461903").unwrap()));
-        assert!(same(&spaced, &read("spacing = 'cosh'\ntau = 'auto'").unwrap()));
-        for (keys, start) in [
-            ("tau = 1.0", "`position.tau = 1`"),
-            ("spacing = 'cosh'\ntau = -1.0", "`position.tau = -1`"),
-            ("spacing = 'cosh'\nslowest_turns = 1.0", "`position.slowest_turns = 1`"),
-            ("fastest = 0.5", "`position.fastest = 0.5`"),
-            ("slowest_turns = 1.0\nbase = 128.0", "`position.slowest_turns = 1`"),
-            ("slowest_turns = 21.0", "`position.slowest_turns = 21`"),
-            ("slowest_turns = 2.0\nfastest = 0.05", "`position.slowest_turns = 2`"),
-            ("slowest_turns = 1.0\np = 0.07", "`position.slowest_turns = 1`"),
-            ("slowest_turns = 0.0", "`position.slowest_turns = 0`"),
-        ] {
-            let error = read(keys).unwrap_err();
-            assert!(error.message().starts_with(start), "{keys}: {error}");
-        }
     }
 
     #[test]

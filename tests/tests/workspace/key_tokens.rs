@@ -174,3 +174,30 @@ fn what_they_are_not_for_is_refused() {
         "`cut.json` is no file of key tokens",
     );
 }
+
+#[test]
+fn a_claim_of_a_study_may_be_about_them_alone() {
+    let project = trained();
+    printed(&project, &["key-tokens", "long", "keys.json", "--alpha", "0", "--beta", "-100"]);
+    let block = "[[evaluate]]\nlengths = [\"L\", \"2L\"]\nwindows_per_document = 2\n";
+    let claim = "[[claim]]\nsays = \"rope = alibi at 2L\"\ntolerance = 9.0\n";
+    project.write(
+        "keys.toml",
+        &format!(
+            "name = \"keys\"\nbase = \"small.toml\"\nseeds = 2\nthreads = 1\n[[axis]]\nkey = \"position\"\n\
+             values = [\"rope\", \"alibi\"]\n{block}{block}tokens = \"key\"\nkey_tokens = \"keys.json\"\n\
+             {claim}tokens = \"key\"\n{claim}tokens = \"all\"\n"
+        ),
+    );
+    printed(&project, &["study", "keys.toml"]);
+    let text = String::from_utf8(project.read("runs/studies/keys/study.md")).unwrap();
+    assert!(text.contains("test split, key tokens"), "{text}");
+    let csv = String::from_utf8(project.read("runs/studies/keys/results.csv")).unwrap();
+    let names: Vec<&str> = csv.lines().next().unwrap().split(',').collect();
+    let column = |name: &str| names.iter().position(|it| *it == name).unwrap();
+    let key = column("key_tokens_file");
+    assert!(csv.lines().any(|line| line.contains(",keys.json,")) && names[key] == "key_tokens_file", "{csv}");
+    // Each claim has the difference of its own rows.
+    let differences: Vec<&str> = text.lines().filter(|line| line.contains("rope = alibi at 2L")).collect();
+    assert!(differences.len() >= 2 && differences[0] != differences[1], "{text}");
+}

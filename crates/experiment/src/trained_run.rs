@@ -146,7 +146,13 @@ impl<'a> TrainedRun<'a> {
     /// The text cannot be read, none of its tokens is a key token, or the observer stops it.
     pub fn key_tokens(&self, choice: &Choice, observer: &mut dyn Observer) -> Result<KeyTokens> {
         let file = existing_checkpoint(&self.run.folder, self.checkpoint.parse()?)?;
-        let mut show = |progress| report(observer, Event::Evaluating, progress);
+        let mut show = |progress| {
+            observer.event(Event::Evaluating(progress));
+            if observer.stop() {
+                return Err(Error::interrupted("stopped while choosing key tokens; no file was written"));
+            }
+            Ok(())
+        };
         choose(&self.subject(), &sha256(&file)?, choice, &mut show)
     }
 

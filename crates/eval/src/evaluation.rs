@@ -50,9 +50,7 @@ impl Pending {
     /// What is read of the validation split to decide it, and how many times each of its lengths is.
     pub fn trials(&self, block: &ResolvedEvaluate) -> (ResolvedEvaluate, usize) {
         match &self.sweep {
-            Sweep::Values { candidates, .. } => {
-                (ResolvedEvaluate { split: Split::Valid, ..block.clone() }, candidates.len())
-            }
+            Sweep::Values { candidates, .. } => (block.to_choose_on(Split::Valid), candidates.len()),
             Sweep::Search(search) => search.trials(block),
         }
     }

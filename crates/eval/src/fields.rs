@@ -6,14 +6,14 @@ use crate::column::ColumnType;
 use ColumnType::{Boolean, Number, Text, Whole};
 
 /// The keys of every `[[evaluate]]` block before those of protocols.
-pub(crate) const BLOCK_KEYS: [&str; 7] =
-    ["lengths", "extend", "against", "protocol", "corpus", "split", "checkpoints"];
+pub(crate) const BLOCK_KEYS: [&str; 9] =
+    ["lengths", "extend", "against", "protocol", "corpus", "split", "checkpoints", "tokens", "key_tokens"];
 
 /// The key of every `[[evaluate]]` block after those of protocols.
 pub(crate) const EXACT: &str = "exact";
 
 /// The columns before those of protocols.
-pub(crate) const FIRST: [(&str, ColumnType, &str); 17] = [
+pub(crate) const FIRST: [(&str, ColumnType, &str); 19] = [
     ("run", Text, "name of the run, as its config has it"),
     ("seed", Whole, "seed of the run"),
     ("encoding", Text, "kind of the encoding"),
@@ -29,6 +29,12 @@ pub(crate) const FIRST: [(&str, ColumnType, &str); 17] = [
     ("corpus_hash", Text, "hash of the text where it is not the corpus of the run's config"),
     ("text_hash", Text, "hash of the text that was read: equal texts have equal hashes, wherever they lie"),
     ("split", Text, "`train`, `validation` or `test`"),
+    (
+        "key_tokens",
+        Text,
+        "hash of the file of key tokens, where these alone were scored; empty where all were",
+    ),
+    ("key_tokens_file", Text, "that file, as written in the config"),
     (
         "checkpoint",
         Text,

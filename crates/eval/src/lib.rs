@@ -12,6 +12,8 @@
 //!   [`memory_check`]: whether a reading fits in memory.
 //! - [`scorer`]: the losses of the targets of a plan; [`metrics`]: sums per document, and the values of a row;
 //!   [`bigram`]: losses by where a bigram was last seen; [`statistics`]: means, paired differences, standard errors.
+//! - [`scored_tokens`], [`key_tokens`]: all tokens of a protocol, or those that only a long context makes likely;
+//!   [`key_choice`]: a reference run chooses them.
 //! - [`measure`]: every extension at every length, and the window baseline.
 //! - [`diagnostics`]: what a trained model does with a long text, and why it breaks.
 //! - [`row`]: one line of `results.jsonl`, and the file itself; [`fields`]: the fields that every row and block has;
@@ -27,6 +29,8 @@ pub mod diagnostics;
 pub mod evaluation;
 mod extend_schema;
 pub mod fields;
+pub mod key_choice;
+pub mod key_tokens;
 pub mod measure;
 pub mod memory_check;
 pub mod metrics;
@@ -37,6 +41,7 @@ pub mod protocols;
 pub mod reference;
 pub mod row;
 pub mod sample;
+pub mod scored_tokens;
 pub mod scorer;
 pub mod search;
 pub mod select;
@@ -52,6 +57,7 @@ pub use applicability::{Applicable, Obstacle, applicable, obstacles};
 pub use bigram::{BigramRow, LastSeen};
 pub use block::{EvaluateConfig, ResolvedEvaluate};
 pub use evaluation::Evaluation;
+pub use key_tokens::KeyTokens;
 pub use longwave_core::registry::Registered;
 pub use longwave_data::Split;
 pub use longwave_train::Validated;
@@ -63,6 +69,7 @@ pub use protocols::Protocol;
 pub use reference::Reference;
 pub use row::{ReferenceDifference, ResultRow, Settings};
 pub use sample::Sample;
+pub use scored_tokens::ScoredTokens;
 pub use scorer::Scorer;
 pub use select::{Selection, check, select};
 pub use source::{Source, notes_of_other_texts};

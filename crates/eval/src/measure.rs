@@ -3,6 +3,7 @@
 use crate::bigram;
 use crate::diagnostics;
 use crate::evaluation::Evaluation;
+use crate::key_tokens::OpenedKeys;
 use crate::memory_check::{self, Need};
 use crate::metrics::chance::{CHANCE, share_of_most_frequent};
 use crate::metrics::{DocumentSums, PositionTally, Score, Values};
@@ -24,6 +25,7 @@ use longwave_train::{RunConfig, VERSION};
 use serde_json::Value;
 use std::cell::OnceCell;
 use std::collections::HashMap;
+use std::rc::Rc;
 
 /// A trained model and what its rows say about it.
 #[derive(Clone, Copy, Debug)]
@@ -66,6 +68,8 @@ pub(crate) struct Measurement {
     pub(crate) plan: Plan,
     /// What its sums are over.
     pub(crate) parts: Parts,
+    /// The tokens that alone are scored, where not all are.
+    keys: Option<Rc<OpenedKeys>>,
     /// The memory that it takes, without the weights.
     pub(crate) need: Need,
 }
@@ -95,6 +99,11 @@ pub fn evaluate(
 ) -> Result<Vec<ResultRow>> {
     let source = evaluation.block.source(subject.dataset)?;
     let tasks = measurements(&subject.model.position, subject.resolved, &source, evaluation)?;
+    if let (Some(keys), Some(file)) =
+        (tasks.first().and_then(|task| task.keys.as_ref()), &evaluation.block.key_tokens)
+    {
+        keys.keys.check_model(subject.config_hash, &evaluation.section, file)?;
+    }
     let total = tasks.iter().map(|task| tokens_read(&task.plan)).sum();
     let mut done = 0;
     let plans: Vec<&Plan> = tasks.iter().map(|task| &task.plan).collect();
@@ -132,21 +141,32 @@ pub fn evaluate(
                 done += tokens;
                 show(Progress { done, total })
             })?;
+            let (plan, scores) = match &task.keys {
+                Some(keys) => keys.keys.only(&task.plan, &scores),
+                None => (task.plan.clone(), scores),
+            };
             let watched = match evaluation.block.protocol.material() {
                 Material::Watched => {
-                    let tokens = scorer.tally(&task.plan, &scores, &task.parts).sums().tokens;
+                    let tokens = scorer.tally(&plan, &scores, &task.parts).sums().tokens;
                     let mut read = |_| show(Progress { done, total });
-                    diagnostics::sums(subject, task, evaluation.block.train_length, &tokens, &mut read)?
+                    diagnostics::sums(
+                        subject,
+                        task,
+                        &plan,
+                        evaluation.block.train_length,
+                        &tokens,
+                        &mut read,
+                    )?
                 }
                 _ => Vec::new(),
             };
-            measure(&mut row, evaluation, task, &scorer, &scores, watched)?;
-            row.unknown_tokens = source.unknown_token().map_or(0, |id| scored(task, id));
+            measure(&mut row, evaluation, task, &scorer, (&plan, &scores), watched)?;
+            row.unknown_tokens = source.unknown_token().map_or(0, |id| scored(&task.text, &plan, id));
             let seen =
                 seen.get_or_init(|| bigram::last_seen_in(&task.text, &plans, evaluation.block.train_length));
-            row.bigrams = seen.as_ref().map(|seen| bigram::split(&task.plan, &scores, seen));
+            row.bigrams = seen.as_ref().map(|seen| bigram::split(&plan, &scores, seen));
             if let Some(log) = &mut tokens {
-                log.add(&row, &task.text, &task.plan, &scores)?;
+                log.add(&row, &task.text, &plan, &scores)?;
             }
             store(&row)?;
         }
@@ -199,12 +219,18 @@ pub(crate) fn measurements(
     let mut tasks = Vec::new();
     // All lengths and readings have the same.
     let parts = Parts::of(block, source)?;
+    let section = &evaluation.section;
+    let keys = block.key_tokens.as_ref().map(|file| OpenedKeys::open(file, section, source).map(Rc::new));
+    let keys = keys.transpose()?;
     for (place, extension) in evaluation.extensions.iter().enumerate() {
         let chosen = evaluation.chosen.iter().find(|chosen| chosen.place == place);
         for &length in &block.lengths {
             block.protocol.check_memory(&block.keys, length, resolved, free)?;
             let text = block.text(length, source)?;
             let plan = block.windows(length, &text)?;
+            if let (Some(keys), Some(file)) = (&keys, &block.key_tokens) {
+                keys.keys.check_plan(&plan, section, file)?;
+            }
             let need = needed(&plan, resolved);
             memory_check::check(length, need.reading, free)?;
             let extend_config = serde_json::to_value(extension)
@@ -219,6 +245,7 @@ pub(crate) fn measurements(
                 need,
                 plan,
                 parts: parts.clone(),
+                keys: keys.clone(),
             });
         }
     }
@@ -236,13 +263,14 @@ pub(crate) fn measurements(
             need: needed(&plan, resolved),
             plan,
             parts: parts.clone(),
+            keys: keys.clone(),
         });
     }
     Ok(tasks)
 }
 
 /// What the largest batch of a plan takes besides the weights.
-fn needed(plan: &Plan, resolved: &Resolved) -> Need {
+pub(crate) fn needed(plan: &Plan, resolved: &Resolved) -> Need {
     batches(plan)
         .map(|batch| {
             let (rows, window) = (batch.len(), &plan.windows[batch[0]]);
@@ -272,7 +300,8 @@ fn blank(
     task: &Measurement,
     source: &Source<'_>,
 ) -> ResultRow {
-    let settings = evaluation.block.settings(task.length, &task.extend);
+    let mut settings = evaluation.block.settings(task.length, &task.extend);
+    settings.key_tokens = task.keys.as_ref().map(|keys| keys.hash.clone());
     ResultRow {
         format: FORMAT,
         run: subject.config.name.clone(),
@@ -288,6 +317,7 @@ fn blank(
         settings: source.settings(settings),
         corpus: Some(source.name.clone()),
         text_hash: source.text_hash.clone(),
+        key_tokens_file: evaluation.block.key_tokens.clone(),
         tokens: 0,
         documents: 0,
         skipped_documents: 0,
@@ -306,9 +336,9 @@ fn blank(
 }
 
 /// How many of the scored tokens are this one.
-fn scored(task: &Measurement, id: u32) -> u64 {
-    let read = |window: &Window| task.text.read(window.document, window.first..window.end);
-    task.plan.windows.iter().flat_map(read).filter(|token| *token == id).count() as u64
+fn scored(text: &Text, plan: &Plan, id: u32) -> u64 {
+    let read = |window: &Window| text.read(window.document, window.first..window.end);
+    plan.windows.iter().flat_map(read).filter(|token| *token == id).count() as u64
 }
 
 /// Fills in what was measured.
@@ -317,22 +347,22 @@ fn measure(
     evaluation: &Evaluation,
     task: &Measurement,
     scorer: &Scorer<'_>,
-    scores: &[Vec<Score>],
+    (plan, scores): (&Plan, &[Vec<Score>]),
     watched: Vec<(&'static str, Vec<f64>)>,
 ) -> Result<()> {
     let block = &evaluation.block;
-    let tally = scorer.tally(&task.plan, scores, &task.parts).with(watched);
+    let tally = scorer.tally(plan, scores, &task.parts).with(watched);
     row.values = tally
         .values(block.protocol.material())
         .ok_or_else(|| Error::failed(format!("no token was scored at length {}", task.length)))?;
     if task.text.material() == Material::Answers {
         let read = |window: &Window| task.text.read(window.document, window.first..window.end);
-        row.values.set(CHANCE, share_of_most_frequent(task.plan.windows.iter().flat_map(read)));
+        row.values.set(CHANCE, share_of_most_frequent(plan.windows.iter().flat_map(read)));
     }
     row.positions = block
         .protocol
         .bucket(&block.keys)
-        .map(|bucket| PositionTally::of(&task.plan, scores, task.length, bucket).rows());
+        .map(|bucket| PositionTally::of(plan, scores, task.length, bucket).rows());
     (row.tokens, row.bytes) = (tally.tokens(), tally.bytes());
     (row.documents, row.skipped_documents) = (tally.documents(), tally.skipped_documents());
     let sums = tally.sums();

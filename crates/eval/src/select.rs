@@ -4,7 +4,6 @@
 //! loss, averaged over the lengths, is read on the block's own split. The rows of the validation split are kept
 //! like all others, so nothing is measured twice, and a search that was made is found again among them.
 
-use crate::block::ResolvedEvaluate;
 use crate::evaluation::{Chosen, Evaluation, Pending};
 use crate::measure::{Progress, Subject, evaluate, measurements};
 use crate::memory_check::Need;
@@ -31,7 +30,7 @@ pub struct Selection {
 ///
 /// `known`, `store` and `show` are as in [`evaluate()`]; `folder` is the run's, where searches keep what they have
 /// tried. Other text has its own validation split, and a task asks
-/// other questions there.
+/// other questions there. Key tokens are those of one split, so a choice is by all tokens.
 pub fn select(
     subject: &Subject<'_>,
     evaluation: &Evaluation,
@@ -113,7 +112,7 @@ fn check_pending(
 
 /// The readings of a list on a split, in the layout of the block.
 fn on(split: Split, evaluation: &Evaluation, extensions: &[ExtensionConfig]) -> Evaluation {
-    let block = ResolvedEvaluate { split, ..evaluation.block.clone() };
+    let block = evaluation.block.to_choose_on(split);
     Evaluation { baseline: false, ..Evaluation::fixed(block, extensions.to_vec()) }
 }
 

@@ -3,6 +3,7 @@
 use crate::evaluation::Evaluation;
 use crate::row::Settings;
 use crate::text::Text;
+use longwave_core::file::sha256_of;
 use longwave_core::{Error, Result};
 use longwave_data::{Dataset, Note, OtherText, Split, TokenFile};
 
@@ -75,6 +76,11 @@ impl<'a> Source<'a> {
     /// The token that stands for what the tokenizer does not know.
     pub fn unknown_token(&self) -> Option<u32> {
         self.dataset.tokenizer().unknown()
+    }
+
+    /// The hash of the tokenizer whose tokens are read.
+    pub fn tokenizer_hash(&self) -> Result<String> {
+        Ok(sha256_of(self.dataset.tokenizer().to_json()?.as_bytes()))
     }
 
     pub fn documents(&self) -> Text {

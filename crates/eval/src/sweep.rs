@@ -156,6 +156,9 @@ mod tests {
         let (given, windows) = candidates("{ kind = 'rerope', window = ['L/4', 'L/2'] }");
         assert_eq!(given, json!({ "window": ["L/4", "L/2"] }));
         assert_eq!(windows.iter().map(|one| &one["window"]).collect::<Vec<_>>(), ["L/4", "L/2"]);
+        let (given, bands) = candidates("{ kind = 'bands', keep = [1, 0.75], without = 0 }");
+        assert_eq!((given["keep"].clone(), bands.len()), (json!([1, 0.75]), 2));
+        assert!(bands.iter().all(|one| one["without"] == 0));
         let (_, both) =
             candidates("{ kind = 'yarn', beta = [16, 32], ramp = ['code', 'paper'], log_n = true }");
         let told: Vec<_> =

@@ -7,7 +7,7 @@ use std::path::Path;
 use toml::{Table, Value};
 
 /// Keys whose values are paths to read.
-const KEYS: [&str; 3] = ["data.corpus", "data.tokenizer.path", "evaluate.corpus"];
+const KEYS: [&str; 4] = ["data.corpus", "data.tokenizer.path", "evaluate.corpus", "evaluate.key_tokens"];
 
 /// Rewrites the paths of a config or a study that lies in `folder`.
 pub fn resolve(document: &mut Table, folder: &Path) {

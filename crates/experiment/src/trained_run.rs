@@ -4,17 +4,20 @@ use crate::found_run::FoundRun;
 use crate::machine::Machine;
 use crate::observer::{Event, Observer};
 use longwave_core::config::read;
-use longwave_core::file::{existing_folder, holds_leftovers_only, make_folders};
+use longwave_core::file::{existing_folder, holds_leftovers_only, make_folders, sha256};
 use longwave_core::{Error, Result};
 use longwave_data::{Dataset, Note};
 use longwave_eval::diagnostics::{Explained, explain};
+use longwave_eval::key_choice::{Choice, choose};
 use longwave_eval::measure::Progress;
 use longwave_eval::memory_check::Need;
-use longwave_eval::{Evaluation, ResultRow, Subject, TokenLog, evaluate, notes_of_other_texts, row, select};
+use longwave_eval::{
+    Evaluation, KeyTokens, ResultRow, Subject, TokenLog, evaluate, notes_of_other_texts, row, select,
+};
 use longwave_model::config::Resolved;
 use longwave_model::{Gpt, Size};
 use longwave_train::checkpoint::Meta;
-use longwave_train::run::{CheckpointId, remove_leftovers};
+use longwave_train::run::{CheckpointId, existing_checkpoint, remove_leftovers};
 use longwave_train::{Run, restored_model};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -130,6 +133,28 @@ impl<'a> TrainedRun<'a> {
     /// Such a text cannot be read.
     pub fn notes(&self, evaluations: &[Evaluation]) -> Result<Vec<Note>> {
         notes_of_other_texts(&self.dataset, evaluations)
+    }
+
+    /// Tokens of the longest texts that it was trained on so far.
+    pub fn longest_trained(&self) -> usize {
+        let of = |stage: usize| self.run.config.stage(stage).length;
+        (0..=self.stage).map(of).max().unwrap_or_default()
+    }
+
+    /// Chooses the key tokens of a text, which other runs may then be scored on.
+    ///
+    /// # Errors
+    /// The text cannot be read, none of its tokens is a key token, or the observer stops it.
+    pub fn key_tokens(&self, choice: &Choice, observer: &mut dyn Observer) -> Result<KeyTokens> {
+        let file = existing_checkpoint(&self.run.folder, self.checkpoint.parse()?)?;
+        let mut show = |progress| {
+            observer.event(Event::Evaluating(progress));
+            if observer.stop() {
+                return Err(Error::interrupted("stopped while choosing key tokens; no file was written"));
+            }
+            Ok(())
+        };
+        choose(&self.subject(), &sha256(&file)?, choice, &mut show)
     }
 
     /// Measures what one `[[evaluate]]` block of TOML keys asks for; see [`evaluate`](Self::evaluate).

@@ -118,6 +118,11 @@ fn rotary(resolved: &Resolved, config: &rope::Config) -> (Architecture, Obstacle
     let model = &resolved.config;
     let mut obstacles = vec![
         obstacle(config.p < 1.0, format!("it rotates every band, not `p = {}` of them", config.p)),
+        obstacle(
+            config.slowest_turns.is_some() || config.spacing != rope::Spacing::Geometric,
+            "its frequencies follow from a base, not from `slowest_turns` or `spacing`",
+        ),
+        obstacle(config.learned.is_some(), "its frequencies are not learned (`learned`)"),
         obstacle(config.hope, "it rotates every band, and `hope = true` leaves slow ones out"),
         obstacle(model.log_n != LogNKind::Off, "it has no `log_n`"),
         obstacle(config.resonance, "its wavelengths are not rounded (`resonance = true`)"),

@@ -46,6 +46,36 @@ impl Frequencies {
         Self { inv_freq, base, attention_factor: 1.0, start: None, resonance: false }
     }
 
+    /// Frequencies in a geometric progression whose first `turning` bands run from `fastest` to `slowest`, both included; the bands behind them
+    /// go on with it. Its base is that of a progression with these quotients.
+    ///
+    /// With `fastest = 1`, `slowest = 2 pi t / L` and every band turning it is [`geometric`](Self::geometric) with the base
+    /// `(L / (2 pi t))^(dim / (dim - 2))`. `RoPE-ID` (Wertheimer et al. 2026, arXiv:2603.18017) has both ends of half the bands.
+    ///
+    /// # Panics
+    /// Fewer than two bands turn.
+    pub fn between(fastest: f64, slowest: f64, turning: usize, dim: usize) -> Self {
+        assert!(turning >= 2, "two ends are two bands");
+        let quotient = slowest / fastest;
+        let steps = (turning - 1) as f64;
+        let inv_freq = (0..dim / 2).map(|band| fastest * quotient.powf(band as f64 / steps)).collect();
+        let base = quotient.powf(-(dim as f64) / (2.0 * steps));
+        Self { inv_freq, base, attention_factor: 1.0, start: None, resonance: false }
+    }
+
+    /// `inv_freq_k = base^(-phi_k)`, `phi_k = 1 - asinh((1 - u_k) sinh tau) / tau`, `u_k = (k + 1/2) / (dim/2)`: more bands at the fast end
+    /// as tau grows (EVQ-Cosh, 2026, `evq_cosh_inv_freq` of its repository, the midpoint form). At tau = 0 it is `phi_k = u_k`, a geometric
+    /// progression half a band behind [`geometric`](Self::geometric).
+    pub fn cosh(base: f64, dim: usize, tau: f64) -> Self {
+        let bands = dim / 2;
+        let exponent = |band: usize| {
+            let middle = (band as f64 + 0.5) / bands as f64;
+            if tau < 1e-8 { middle } else { 1.0 - ((1.0 - middle) * tau.sinh()).asinh() / tau }
+        };
+        let inv_freq = (0..bands).map(|band| base.powf(-exponent(band))).collect();
+        Self { inv_freq, base, attention_factor: 1.0, start: None, resonance: false }
+    }
+
     /// Whether the bands that turn have the frequencies of [`geometric`](Self::geometric), with a factor of 1 on cos and sin.
     pub fn is_geometric(&self) -> bool {
         let plain = Self::geometric(self.base, self.dim());
@@ -97,6 +127,11 @@ impl Frequencies {
             ..*self
         }
     }
+}
+
+/// How many bands a share of them is, fastest first: 0.7 of 10 bands are 7, whatever its binary form.
+pub(crate) fn share_of_bands(share: f64, bands: usize) -> usize {
+    (share * bands as f64 + 1e-9).floor() as usize
 }
 
 /// Which of q and k.
@@ -192,6 +227,36 @@ mod tests {
         let expected = [1.0, 0.1, 0.01, 0.001];
         assert!(frequencies.inv_freq.iter().zip(expected).all(|(f, e)| (f / e - 1.0).abs() < 1e-12));
         assert_eq!(frequencies.dim(), 8);
+    }
+
+    #[test]
+    fn both_ends_of_a_progression_make_its_base() {
+        // The slowest of 16 bands turns twice in 128 tokens.
+        let slowest = 2.0 * TAU / 128.0;
+        let ends = Frequencies::between(1.0, slowest, 16, 32);
+        assert!((ends.base - (1.0 / slowest).powf(32.0 / 30.0)).abs() < 1e-9 && ends.is_geometric());
+        assert!((ends.inv_freq[15] / slowest - 1.0).abs() < 1e-12);
+        let half = Frequencies::between(0.2, 0.05, 3, 12);
+        assert!(
+            half.inv_freq
+                .iter()
+                .zip([0.2, 0.1, 0.05])
+                .all(|(f, expected)| (f / expected - 1.0).abs() < 1e-12)
+        );
+        assert!((half.base - 2.0f64.powi(6)).abs() < 1e-9, "neighbours differ by base^(2/12)");
+        assert!(Frequencies::between(0.2, 0.2, 4, 8).inv_freq.iter().all(|f| (f - 0.2).abs() < 1e-15));
+    }
+
+    #[test]
+    fn a_spacing_has_more_bands_at_the_fast_end() {
+        let midpoints = Frequencies::cosh(1e4, 8, 0.0);
+        let expected = [1, 3, 5, 7].map(|odd| 1e4f64.powf(-f64::from(odd) / 8.0));
+        assert!(midpoints.inv_freq.iter().zip(expected).all(|(f, e)| (f / e - 1.0).abs() < 1e-12));
+        let near = Frequencies::cosh(1e4, 8, 1e-4);
+        assert!(near.inv_freq.iter().zip(&midpoints.inv_freq).all(|(f, e)| (f / e - 1.0).abs() < 1e-7));
+        let spaced = Frequencies::cosh(1e4, 8, 2.0);
+        assert!(spaced.inv_freq.iter().zip(&midpoints.inv_freq).all(|(f, e)| f > e));
+        assert!(spaced.inv_freq.is_sorted_by(|fast, slow| fast > slow) && !spaced.is_geometric());
     }
 
     #[test]

@@ -45,6 +45,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
+pub mod auto;
 mod convolution;
 pub mod distance;
 pub mod encoding;

@@ -4,7 +4,7 @@ use crate::encoding::Configure;
 use crate::tokens::Tokens;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
 /// One kind of a list of encodings or extensions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,8 +62,14 @@ pub(crate) fn with_lengths<C: Configure>(mut schema: Schema) -> Schema {
     for key in C::LENGTHS {
         let property = schema.pointer_mut(&format!("/properties/{key}")).and_then(Json::as_object_mut);
         if let Some(property) = property {
+            let is_number = property.get("type").is_some_and(|kind| kind == "number");
             property.retain(|name, _| matches!(name.as_str(), "description" | "default"));
-            property.insert("anyOf".to_owned(), length["anyOf"].clone());
+            let mut forms = length["anyOf"].clone();
+            if is_number {
+                // What may be a length and need not be one.
+                forms[0] = json!({ "type": "number" });
+            }
+            property.insert("anyOf".to_owned(), forms);
         }
     }
     schema

@@ -115,9 +115,11 @@ mod tests {
         ResultRow {
             chosen_among: Some(json!({ "beta": [16, 32] })),
             repeatable: Some(false),
+            key_tokens_file: Some("keys.json".into()),
             unknown_tokens: 3,
             settings: Settings {
                 corpus_hash: Some("beef".into()),
+                key_tokens: Some("feed".into()),
                 bos: Some("<s>".into()),
                 keys: Keys::of(&every_key),
                 exact: Some(true),
@@ -187,11 +189,11 @@ mod tests {
     #[test]
     fn csv_form() {
         let expected = "\
-run,seed,encoding,extend,extend_config,chosen_among,protocol,corpus,corpus_hash,text_hash,split,checkpoint,step,stage,bos,train_length,length,\
+run,seed,encoding,extend,extend_config,chosen_among,protocol,corpus,corpus_hash,text_hash,split,key_tokens,key_tokens_file,checkpoint,step,stage,bos,train_length,length,\
 target,max_length,window_stride,windows_per_document,stride,bucket,passage,sequences,exact,tokens,documents,\
 skipped_documents,bytes,unknown_tokens,nll,nll_se,ppl,ppl_se,bpb,accuracy,accuracy_se,exact_match,exact_match_se,exact_match_low,exact_match_high,chance,against,difference,\
 difference_se,config_hash,device,repeatable,threads,version,format
-rope,0,rope,direct,\"{\"\"kind\"\":\"\"direct\"\",\"\"note\"\":\"\"a, \\\"\"b\\\"\"\"\"}\",,fixed_target,data/sotu,,7e47,test,last,600,0,,128,128,\
+rope,0,rope,direct,\"{\"\"kind\"\":\"\"direct\"\",\"\"note\"\":\"\"a, \\\"\"b\\\"\"\"\"}\",,fixed_target,data/sotu,,7e47,test,,,last,600,0,,128,128,\
 128,1024,1024,,,,,,,4096,8,1,10240,,2.5,0.01,12.25,0.1225,1.5,0.5,0.01,,,,,,,,,hash of rope,cpu,,2,0.1.0,1
 ";
         let mut row = example::row("rope", "direct", 128, 12.0).with("nll", 2.5).with("ppl", 12.25);

@@ -11,7 +11,8 @@ use toml::Value;
 
 /// Whether two rows scored the same tokens of the same documents, as far as they say.
 pub fn same_tokens(a: &ResultRow, b: &ResultRow) -> bool {
-    let alike = (a.tokens, a.documents, a.bytes) == (b.tokens, b.documents, b.bytes);
+    let alike = (a.tokens, a.documents, a.bytes) == (b.tokens, b.documents, b.bytes)
+        && a.settings.key_tokens == b.settings.key_tokens;
     // Windows of other lengths may be dealt to blocks of a document in another way.
     let known = a.per_document.as_ref().zip(b.per_document.as_ref());
     alike && known.is_none_or(|(a, b)| a.blocks && b.blocks || a.tokens == b.tokens)
@@ -64,7 +65,8 @@ impl<'a> Scored<'a> {
     /// Whether it is scored as another one is, but for the extensions.
     pub(crate) fn is_alike(&self, other: &Self) -> bool {
         let of = |it: &Self| {
-            (it.length, it.block.protocol, it.block.split, it.block.keys.clone(), it.block.corpus.clone())
+            let ResolvedEvaluate { protocol, split, keys, corpus, key_tokens, .. } = it.block;
+            (it.length, *protocol, *split, keys.clone(), corpus.clone(), key_tokens.clone())
         };
         self.data == other.data && of(self) == of(other)
     }
@@ -144,6 +146,14 @@ impl<'a> Scored<'a> {
             let (a, b) = (name(self), name(other));
             let apart = if a == b { " trained on two texts" } else { "" };
             format!("it compares `{}` over different tokens, those of `{a}` and `{b}`{apart}", metric.name())
+        } else if self.block.key_tokens != other.block.key_tokens {
+            let name = |it: &Self| {
+                it.block
+                    .key_tokens
+                    .as_ref()
+                    .map_or("all tokens".into(), |file| format!("key tokens of `{file}`"))
+            };
+            format!("it compares `{}` over {} with {}", metric.name(), name(self), name(other))
         } else if self.targets() != other.targets() {
             format!(
                 "it compares `{}` over different tokens: at {} and at {} tokens, `{}` does not score the same",

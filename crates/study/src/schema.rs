@@ -146,6 +146,7 @@ fn claim() -> Value {
                 "minimum": 0,
             },
             "protocol": { "description": "The protocol of its rows. Default: the first that both sides have.", "enum": protocols },
+            "tokens": { "description": "Which of the protocol's tokens its rows score. Default: as for `protocol`.", "enum": ["all", "key"] },
             "split": { "description": "The split of its rows. Default: as for `protocol`.", "enum": ["train", "valid", "test"] },
             "over": { "description": "What errors are over. Default: what those of all claims are over, seeds where the study has several.", "enum": ["seeds", "documents", "both"] },
         },

@@ -1,18 +1,24 @@
 //! Kind `diagnostic`: what explains a trained model, in f64.
 
 use crate::file::{Case, Tensor};
+use crate::longppl;
 use longwave_eval::diagnostics::angles::SeenAngles;
 use longwave_eval::diagnostics::bands;
 use longwave_eval::diagnostics::query::Spread;
 use longwave_position::frequency::Layout;
 
-/// Checks one case of a file.
+/// Checks one case of a file; its inputs tell which diagnostic it is of.
 pub fn check(name: &str, case: &Case) {
-    match name {
-        "band_norms" => band_norms(case),
-        "entropy_by_length" => entropy_by_length(case),
-        "unseen_angles" => unseen_angles(case),
-        _ => panic!("{name} is no diagnostic we know"),
+    if case.has_input("loss_long") {
+        longppl::check(case);
+    } else if case.has_input("k") {
+        band_norms(case);
+    } else if case.has_input("frequencies") {
+        unseen_angles(case);
+    } else if case.has_input("probs") {
+        entropy_by_length(case);
+    } else {
+        panic!("{name} is no diagnostic we know");
     }
 }
 

@@ -2,8 +2,11 @@
 
 use crate::build::{dimensions, reading};
 use crate::file::Case;
+use burn::tensor::Device;
+use longwave_position::extensions::clip::Clip;
+use longwave_position::frequency::Frequencies;
 use longwave_position::reading::LogN;
-use longwave_position::{ExtensionConfig, Lengths};
+use longwave_position::{Dimensions, ExtensionConfig, Init, Lengths, PositionConfig, Reading};
 use std::f64::consts::TAU;
 use toml::Value;
 
@@ -21,7 +24,119 @@ pub fn check(name: &str, case: &Case) {
     if name == "yarn_rope_parameters" {
         return check_rope_parameters(case);
     }
-    check_reading(name, case, &[], &[]);
+    match name {
+        "clip" => check_clip(case),
+        "evq_cosh" => check_spacing(case),
+        "rope_id" => check_both_ends(case),
+        "rope_length_base" => check_length_as_base(case),
+        name => check_reading(name, case, &[], &[]),
+    }
+}
+
+/// `RoPE` with these keys, trained on texts of the case's L, where lengths in the keys are multiples of it.
+fn rope(case: &Case, keys: toml::Table) -> Reading {
+    let (dim, train) = (case.usize("d"), case.usize("L"));
+    let mut rope = toml::toml! { kind = "rope" };
+    rope.extend(keys);
+    let config = PositionConfig::for_length(&Value::Table(rope), "position", train);
+    let sizes = Dimensions { train_length: train, ..dimensions(1, dim, dim) };
+    config
+        .and_then(|config| config.build("position", &sizes, &Init::new(0, &Device::flex()), LogN::Off))
+        .unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Those of a case's keys that are given, under the names of ours.
+fn given(case: &Case, keys: &[&str]) -> toml::Table {
+    let given = keys.iter().filter(|key| !case.config[**key].is_null());
+    given.map(|key| ((*key).to_owned(), Value::try_from(&case.config[*key]).unwrap())).collect()
+}
+
+/// Reads as an extension does, in a text of so many tokens.
+fn extended(reading: &Reading, extension: toml::Table, train: usize, length: usize) -> Reading {
+    ExtensionConfig::from_value(&Value::Table(extension), "extend")
+        .and_then(|extension| extension.apply(reading, Lengths { train, length }))
+        .unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn frequencies(reading: &Reading) -> &Frequencies {
+    reading.encodings()[0].frequencies().expect("frequencies")
+}
+
+/// Clipping comes last, on the frequencies that another extension left.
+fn check_clip(case: &Case) {
+    let train = case.usize("L");
+    let of_clip = ["bands", "soft"];
+    let before = {
+        let rope = rope(case, given(case, &["base"]));
+        extended(&rope, extension(case.text("extend"), case, &of_clip, &[]), train, train)
+    };
+    let keys = given(case, &of_clip);
+    let clip: Clip = Value::Table(keys.clone()).try_into().unwrap();
+    let mut clipping = toml::toml! { kind = "clip" };
+    clipping.extend(keys);
+    let after = extended(&before, clipping, train, train);
+    let (before, after) = (frequencies(&before), frequencies(&after));
+    let mut outputs = case.outputs();
+    outputs.compare_f64("theta", &after.inv_freq);
+    outputs.compare_f64("attention_factor", &[after.attention_factor]);
+    let weights: Vec<f64> = after.inv_freq.iter().zip(&before.inv_freq).map(|(new, old)| new / old).collect();
+    outputs.compare_f64("weights", &weights);
+    outputs.compare_f64("clipped", &[clip.clipped(before, train) as f64]);
+    outputs.done();
+}
+
+/// A base that is a length, or that follows from how often the slowest band turns; longer texts are read by Su's first base conversion.
+fn check_length_as_base(case: &Case) {
+    let train = case.usize("L");
+    let rope = rope(case, given(case, &["base", "slowest_turns"]));
+    let mut conversion = toml::toml! { kind = "su_ntk_old" };
+    conversion.insert("scale".to_owned(), Value::Float(case.f64("scale")));
+    let read = extended(&rope, conversion, train, train);
+    let read = frequencies(&read);
+    let turns: Vec<f64> = read.inv_freq.iter().map(|f| train as f64 * f / TAU).collect();
+    let mut outputs = case.outputs();
+    outputs.compare_f64("theta", &read.inv_freq);
+    outputs.compare_f64("attention_factor", &[read.attention_factor]);
+    outputs.compare_f64("base", &[read.base]);
+    outputs.compare_f64("turns", &turns);
+    outputs.done();
+}
+
+/// Bands between two ends; longer texts are read with `YaRN`'s factor on the logits.
+fn check_both_ends(case: &Case) {
+    let (train, scale) = (case.usize("L"), case.f64("scale"));
+    let rope = rope(case, given(case, &["p", "fastest", "slowest_turns", "layout"]));
+    let mut factor = toml::toml! { kind = "formula" inv_freq = "f" logit_scale = "(0.1 * log(s) + 1)^2" };
+    if scale >= 1.0 {
+        factor.insert("scale".to_owned(), Value::Float(scale));
+    }
+    let read = extended(&rope, factor, train, (scale * train as f64) as usize);
+    let read = frequencies(&read);
+    let mut outputs = case.outputs();
+    outputs.compare_f64("theta", &read.inv_freq);
+    outputs.compare_f64("attention_factor", &[read.attention_factor]);
+    outputs.compare_f64("bands", &[read.inv_freq.iter().filter(|f| **f > 0.0).count() as f64]);
+    outputs.done();
+}
+
+fn check_spacing(case: &Case) {
+    let mut keys = given(case, &["base", "tau"]);
+    keys.insert("spacing".to_owned(), "cosh".into());
+    let mut outputs = case.outputs();
+    let tau = outputs.take("tau").data[0];
+    // What "auto" is, given as a number.
+    let mut told = keys.clone();
+    told.insert("tau".to_owned(), Value::Float(tau));
+    let (read, told) = (rope(case, keys), rope(case, told));
+    let (read, told) = (frequencies(&read), frequencies(&told));
+    for (one, other) in read.inv_freq.iter().zip(&told.inv_freq) {
+        assert!((one / other - 1.0).abs() < 1e-9, "tau: {one} and {other}");
+    }
+    let exponents: Vec<f64> = read.inv_freq.iter().map(|f| -f.ln() / case.f64("base").ln()).collect();
+    outputs.compare_f64("theta", &read.inv_freq);
+    outputs.compare_f64("attention_factor", &[read.attention_factor]);
+    outputs.compare_f64("phi", &exponents);
+    outputs.done();
 }
 
 /// The keys of a case as they stand in a `config.json` of another program.
@@ -59,34 +174,10 @@ fn check_reading(name: &str, case: &Case, of_model: &[&str], of_extension: &[&st
         rope.insert((*key).to_owned(), Value::Boolean(true));
     }
     let rope = reading(&Value::Table(rope), &dimensions(1, dim, dim), LogN::Off);
-    let (kind, key) = match name {
-        "mrrope_pro" => ("mrrope", Some(("variant", "pro"))),
-        "mrrope_uni" => ("mrrope", Some(("variant", "uni"))),
-        "ntk_by_parts_code" => ("ntk_by_parts", Some(("ramp", "code"))),
-        "ntk_by_parts_paper" => ("ntk_by_parts", Some(("ramp", "paper"))),
-        "yarn_code" => ("yarn", Some(("ramp", "code"))),
-        "yarn_paper" => ("yarn", Some(("ramp", "paper"))),
-        name => (name, None),
-    };
-    let mut not_ours = MODEL_KEYS.to_vec();
-    if matches!(kind, "direct" | "abf") {
-        // The scale is what these ignore.
-        not_ours.push("scale");
-    }
-    let Value::Table(mut config) = crate::build::config(kind, &case.config, &not_ours) else {
-        unreachable!()
-    };
-    if let Some((key, value)) = key {
-        config.insert(key.to_owned(), Value::String(value.to_owned()));
-    }
-    for key in of_extension {
-        config.insert((*key).to_owned(), Value::Boolean(true));
-    }
-    let extension = ExtensionConfig::from_value(&Value::Table(config), "extend")
-        .unwrap_or_else(|error| panic!("{error}"));
+    let config = extension(name, case, &[], of_extension);
     let length = case.config.get("length").map_or(train, |_| case.usize("length"));
-    let reading = extension.apply(&rope, Lengths { train, length }).unwrap_or_else(|error| panic!("{error}"));
-    let frequencies = reading.encodings()[0].frequencies().expect("frequencies");
+    let reading = extended(&rope, config, train, length);
+    let frequencies = frequencies(&reading);
     let mut outputs = case.outputs();
     outputs.compare_f64("theta", &frequencies.as_read());
     // Where nothing is added to q.k, a temperature t is a factor 1 / sqrt(t) on cos and sin of q and k.
@@ -104,4 +195,32 @@ fn check_reading(name: &str, case: &Case, of_model: &[&str], of_extension: &[&st
         outputs.compare_f64("angles", &angles);
     }
     outputs.done();
+}
+
+/// The extension of a file's name, with the keys of a case but those of the model and `others`.
+fn extension(name: &str, case: &Case, others: &[&str], flags: &[&str]) -> toml::Table {
+    let (kind, key) = match name {
+        "mrrope_pro" => ("mrrope", Some(("variant", "pro"))),
+        "mrrope_uni" => ("mrrope", Some(("variant", "uni"))),
+        "ntk_by_parts_code" => ("ntk_by_parts", Some(("ramp", "code"))),
+        "ntk_by_parts_paper" => ("ntk_by_parts", Some(("ramp", "paper"))),
+        "yarn_code" => ("yarn", Some(("ramp", "code"))),
+        "yarn_paper" => ("yarn", Some(("ramp", "paper"))),
+        name => (name, None),
+    };
+    let mut not_ours = [MODEL_KEYS.as_slice(), others].concat();
+    if matches!(kind, "direct" | "abf") {
+        // The scale is what these ignore.
+        not_ours.push("scale");
+    }
+    let Value::Table(mut config) = crate::build::config(kind, &case.config, &not_ours) else {
+        unreachable!()
+    };
+    if let Some((key, value)) = key {
+        config.insert(key.to_owned(), Value::String(value.to_owned()));
+    }
+    for key in flags {
+        config.insert((*key).to_owned(), Value::Boolean(true));
+    }
+    config
 }

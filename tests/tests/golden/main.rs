@@ -16,6 +16,7 @@ mod file;
 mod formula;
 mod frequency;
 mod logits;
+mod longppl;
 mod protocol;
 mod qk;
 mod sampling;

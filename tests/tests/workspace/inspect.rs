@@ -186,6 +186,17 @@ fn the_slowest_band_is_interpolated_exactly() {
 }
 
 #[test]
+fn a_base_that_is_the_length_is_named() {
+    let base = ["--set", "position.base=\"L\""];
+    let trained = shown("{ kind = \"rope\" }", &base);
+    assert!(trained.contains("the base is L: `su_ntk_old` reads a longer text"), "{trained}");
+    let read =
+        shown("{ kind = \"rope\" }", &[&base[..], &["--length", "4L", "--extend", "su_ntk_old"]].concat());
+    assert!(read.contains("the text is read with its length as the base (FMRoPE)"), "{read}");
+    assert!(!shown("{ kind = \"rope\" }", &[]).contains("the base is L"));
+}
+
+#[test]
 fn a_stack_says_what_each_layer_sees() {
     let stack = "{ kind = \"mixed\", layers = [{ kind = \"rope\", window = \"L/4\", sinks = 2 }, { kind = \"none\", \
                  log_n = true }] }";

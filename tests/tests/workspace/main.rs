@@ -34,6 +34,7 @@ mod inspect;
 mod installed;
 mod integrity;
 mod kept_checkpoints;
+mod key_tokens;
 mod longer;
 mod main_job;
 mod memory;

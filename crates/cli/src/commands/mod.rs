@@ -29,6 +29,7 @@ commands! {
     Init in init,
     Train in train,
     Eval in eval,
+    KeyTokens in key_tokens,
     Study in study,
     Task in task,
     Explain in explain,

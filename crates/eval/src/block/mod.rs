@@ -6,8 +6,9 @@ use crate::fields::{BLOCK_KEYS, EXACT};
 use crate::plan::{Plan, WINDOW_BASELINE};
 use crate::protocols::{self, Documents, Given, Keys, Protocol, Unit};
 use crate::row::Settings;
+use crate::scored_tokens::ScoredTokens;
 use crate::source::Source;
-use crate::text::Text;
+use crate::text::{Material, Text};
 use longwave_core::config::check_path;
 use longwave_core::{Error, OneOrMany, Result};
 use longwave_data::{Dataset, Split};
@@ -56,6 +57,12 @@ pub struct EvaluateConfig {
     /// and the steps that `train.keep_checkpoints` names; or a list of such steps beside the end. Default: `"last"`.
     #[serde(default, skip_serializing_if = "Checkpoints::is_last")]
     pub checkpoints: Checkpoints,
+    /// Which of the protocol's tokens are scored: `"all"`, or `"key"`, those of `key_tokens` alone (`LongPPL`). Default: `"all"`.
+    #[serde(default, skip_serializing_if = "ScoredTokens::is_all")]
+    pub tokens: ScoredTokens,
+    /// `tokens = "key"`: the file of key tokens, which `longwave key-tokens` writes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_tokens: Option<String>,
     /// The keys of the protocol that are given, see [`crate::protocols`].
     #[serde(flatten)]
     #[schemars(skip)]
@@ -87,6 +94,8 @@ pub struct ResolvedEvaluate {
     /// The part of the corpus to read.
     pub split: Split,
     pub checkpoints: Checkpoints,
+    /// The file of key tokens, where these alone are scored.
+    pub key_tokens: Option<String>,
     /// Length of the first training stage, in tokens.
     pub train_length: usize,
     /// The keys of the protocol.
@@ -106,6 +115,8 @@ impl Default for EvaluateConfig {
             corpus: None,
             split: Split::default(),
             checkpoints: Checkpoints::default(),
+            tokens: ScoredTokens::default(),
+            key_tokens: None,
             keys: Keys::default(),
             exact: false,
         }
@@ -155,6 +166,7 @@ impl EvaluateConfig {
         }
         let (corpus, split) = (self.corpus.as_deref(), self.split);
         corpus.map_or(Ok(()), |corpus| check_path(&format!("{section}.corpus"), corpus))?;
+        self.check_key_tokens(section)?;
         let given = Given { section, train_length, shortest, longest, keys: &keys, corpus, split };
         Ok(ResolvedEvaluate {
             keys: self.protocol.fill_in(&given)?,
@@ -164,9 +176,41 @@ impl EvaluateConfig {
             corpus: self.corpus.clone(),
             split,
             checkpoints: self.checkpoints.clone(),
+            key_tokens: self.key_tokens.clone(),
             train_length,
             exact: self.exact,
         })
+    }
+}
+
+impl EvaluateConfig {
+    /// The word and the file come together, and only text as it was written has key tokens.
+    fn check_key_tokens(&self, section: &str) -> Result<()> {
+        let key = |name: &str| format!("{section}.{name}");
+        match (self.tokens, &self.key_tokens) {
+            (ScoredTokens::All, None) => Ok(()),
+            (ScoredTokens::Key, None) => Err(Error::value(
+                &key("tokens"),
+                "\"key\"",
+                format!("`{}` must name the file of key tokens", key("key_tokens")),
+            )
+            .hint("a run that was trained on longer texts writes it: `longwave key-tokens RUN FILE`")),
+            (ScoredTokens::All, Some(file)) => Err(Error::value(
+                &key("key_tokens"),
+                format!("\"{file}\""),
+                "it has no meaning without `tokens = \"key\"`",
+            )
+            .hint("leave it out, or give `tokens = \"key\"` too")),
+            (ScoredTokens::Key, Some(file)) if self.protocol.material() == Material::Documents => {
+                check_path(&key("key_tokens"), file)
+            }
+            (ScoredTokens::Key, Some(_)) => Err(Error::value(
+                &key("tokens"),
+                "\"key\"",
+                format!("`protocol = \"{}\"` reads no text as it was written", self.protocol),
+            )
+            .hint("leave `tokens` and `key_tokens` out, or use another protocol")),
+        }
     }
 }
 
@@ -228,6 +272,8 @@ impl<'de> Visitor<'de> for BlockVisitor {
                 "corpus" => block.corpus = map.next_value()?,
                 "split" => block.split = map.next_value()?,
                 "checkpoints" => block.checkpoints = map.next_value()?,
+                "tokens" => block.tokens = map.next_value()?,
+                "key_tokens" => block.key_tokens = map.next_value()?,
                 EXACT => block.exact = map.next_value()?,
                 other => match keys.iter().find(|key| key.name == other) {
                     Some(key) => block.keys.set(*key, key.read(&mut map)?),
@@ -240,6 +286,17 @@ impl<'de> Visitor<'de> for BlockVisitor {
 }
 
 impl ResolvedEvaluate {
+    /// The same block on a split, with all tokens scored: what choices are made by.
+    #[must_use]
+    pub fn to_choose_on(&self, split: Split) -> Self {
+        Self { split, key_tokens: None, ..self.clone() }
+    }
+
+    /// Which of the protocol's tokens it scores.
+    pub fn tokens(&self) -> ScoredTokens {
+        if self.key_tokens.is_some() { ScoredTokens::Key } else { ScoredTokens::All }
+    }
+
     /// Where its documents come from.
     pub fn source<'a>(&self, dataset: &'a Dataset) -> Result<Source<'a>> {
         Source::open(dataset, self.corpus.as_deref(), self.split)
@@ -281,6 +338,7 @@ impl ResolvedEvaluate {
             protocol: self.protocol,
             split: self.split,
             corpus_hash: None,
+            key_tokens: None,
             bos: None,
             train_length: self.train_length,
             length,

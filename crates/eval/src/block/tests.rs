@@ -165,6 +165,23 @@ fn settings_record_what_has_a_meaning() {
 #[test]
 fn the_schema_lists_every_key() {
     let schema = serde_json::to_value(schemars::schema_for!(EvaluateConfig)).unwrap();
-    assert_eq!(schema["properties"].as_object().unwrap().len(), 16);
+    assert_eq!(schema["properties"].as_object().unwrap().len(), 18);
     assert_eq!(schema["additionalProperties"], false);
+}
+
+#[test]
+fn key_tokens_and_their_file_come_together() {
+    let keys = "tokens = \"key\"\nkey_tokens = \"keys.json\"";
+    let block = read(&format!("lengths = [128]\n{keys}")).unwrap();
+    assert_eq!((block.key_tokens.as_deref(), block.tokens()), (Some("keys.json"), ScoredTokens::Key));
+    // What is chosen is chosen by all tokens.
+    assert_eq!(block.to_choose_on(Split::Valid).tokens(), ScoredTokens::All);
+    for (keys, start) in [
+        ("tokens = \"key\"", "`evaluate[0].tokens = \"key\"`"),
+        ("key_tokens = \"keys.json\"", "`evaluate[0].key_tokens = \"keys.json\"`"),
+        (&format!("{keys}\nprotocol = \"repeated_text\""), "`evaluate[0].tokens = \"key\"`"),
+    ] {
+        let error = read(&format!("lengths = [256]\n{keys}")).unwrap_err();
+        assert!(error.message().starts_with(start) && error.hint_text().is_some(), "{error}");
+    }
 }

@@ -492,7 +492,7 @@ fn watch<'w>(
     Ok(())
 }
 
-/// What attention does in the windows of a measurement, as sums of each document by the names of metrics: the mean of the document times its
+/// What attention does in the windows of a measurement, those of `plan`, as sums of each document by the names of metrics: the mean of the document times its
 /// scored `tokens`, so that every metric has the same weights.
 ///
 /// # Errors
@@ -500,13 +500,14 @@ fn watch<'w>(
 pub(crate) fn sums(
     subject: &Subject<'_>,
     task: &Measurement,
+    plan: &Plan,
     train_length: usize,
     tokens: &[u64],
     read: &mut dyn FnMut(usize) -> Result<()>,
 ) -> Result<Vec<(&'static str, Vec<f64>)>> {
     watched::check(&task.reading)?;
     let mut gathered = Gathered::new(tokens.len());
-    let windows = task.plan.windows.iter().map(|window| (window, task.parts.of_window(window)));
+    let windows = plan.windows.iter().map(|window| (window, task.parts.of_window(window)));
     watch(subject, train_length, &task.reading, &task.text, windows, &mut gathered, read)?;
     let of = |&(diagnostic, name): &(Diagnostic, &'static str)| {
         let means = gathered.of_documents(&Key::whole(diagnostic))?;

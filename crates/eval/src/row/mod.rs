@@ -25,6 +25,7 @@ use crate::bigram::BigramRow;
 use crate::metrics::{DifferenceFacts, DocumentSums, Facts, Metric, PositionRow, Values};
 use crate::number;
 use crate::protocols::{Keys, Protocol};
+use crate::scored_tokens::ScoredTokens;
 use crate::statistics::{Mean, paired_difference};
 use longwave_core::{Error, Result, canonical};
 use longwave_data::{MANY_UNKNOWN, Split};
@@ -36,11 +37,12 @@ use serde_json::Value;
 pub const FORMAT: u32 = 1;
 
 /// The fields that a measurement fills in besides those of metrics; all others tell which measurement it is.
-const MEASURED: [&str; 17] = [
+const MEASURED: [&str; 18] = [
     "format",
     "chosen_among",
     "corpus",
     "text_hash",
+    "key_tokens_file",
     "tokens",
     "documents",
     "skipped_documents",
@@ -96,6 +98,9 @@ pub struct ResultRow {
     /// other programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text_hash: Option<String>,
+    /// The file of key tokens as written, where these alone were scored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_tokens_file: Option<String>,
     /// Scored tokens.
     pub tokens: u64,
     /// Documents with a scored token.
@@ -152,6 +157,9 @@ pub struct Settings {
     /// Identifies the text where it is not the corpus of the run's config; absent where it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub corpus_hash: Option<String>,
+    /// The hash of the file of key tokens, where these alone were scored; absent where all were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_tokens: Option<String>,
     /// The token that every text began with; absent for none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bos: Option<String>,
@@ -309,13 +317,19 @@ impl ResultRow {
     /// both scored the same tokens of the same documents and say so.
     pub fn minus(&self, other: &Self) -> Option<Mean> {
         let (a, b) = (self.per_document.as_ref()?, other.per_document.as_ref()?);
-        (self.same_text(other) && a.tokens == b.tokens)
+        let same_tokens = self.settings.key_tokens == other.settings.key_tokens && a.tokens == b.tokens;
+        (self.same_text(other) && same_tokens)
             .then(|| paired_difference(&a.get("nll")?, &b.get("nll")?, &a.tokens))
             .flatten()
     }
 }
 
 impl Settings {
+    /// Which of the protocol's tokens were scored.
+    pub fn tokens(&self) -> ScoredTokens {
+        if self.key_tokens.is_some() { ScoredTokens::Key } else { ScoredTokens::All }
+    }
+
     /// The settings that rows of one table have in common: without the length and what follows from it.
     #[must_use]
     pub fn without_length(&self) -> Self {

@@ -19,10 +19,31 @@ fn a_row_has_the_documented_fields_and_survives_the_file() {
         assert!(line.get(key).is_some(), "no `{key}` in {line}");
     }
     assert_eq!(line["protocol"], "fixed_target");
-    let absent = ["chosen_among", "difference", "positions", "bigrams", "repeatable", "unknown_tokens"];
+    let absent = [
+        "chosen_among",
+        "difference",
+        "positions",
+        "bigrams",
+        "repeatable",
+        "unknown_tokens",
+        "key_tokens_file",
+    ];
     for key in MEASURED.iter().filter(|key| !absent.contains(key)) {
         assert!(line.get(key).is_some(), "no measured `{key}`");
     }
+}
+
+#[test]
+fn key_tokens_are_measured_apart() {
+    let all = row("direct", 128, 2.0);
+    let mut key = all.clone();
+    (key.settings.key_tokens, key.key_tokens_file) = (Some("0f".into()), Some("keys.json".into()));
+    assert_ne!(key.identity().unwrap(), all.identity().unwrap());
+    assert_ne!(key.settings.without_length(), all.settings.without_length());
+    assert!(key.minus(&all).is_none() && key.minus(&key).is_some());
+    // The name of the file is none of the measurement.
+    let renamed = ResultRow { key_tokens_file: Some("moved.json".into()), ..key.clone() };
+    assert_eq!(renamed.identity().unwrap(), key.identity().unwrap());
 }
 
 #[test]

@@ -129,7 +129,7 @@ impl Search {
         if block.protocol.keys().contains(&WINDOWS_PER_DOCUMENT) {
             keys.set(WINDOWS_PER_DOCUMENT, self.config.windows_per_document);
         }
-        ResolvedEvaluate { lengths: vec![length], split: Split::Valid, keys, ..block.clone() }
+        ResolvedEvaluate { lengths: vec![length], keys, ..block.to_choose_on(Split::Valid) }
     }
 
     /// The windows of a trial, and the number of readings: the budget, and one more for the row of the best.

@@ -18,7 +18,7 @@ impl Picture {
     /// The whole picture, some paragraphs long.
     pub fn text(&self) -> String {
         let mut parts = vec![self.head()];
-        parts.extend(self.spectrum.as_ref().map(spectrum));
+        parts.extend(self.spectrum.as_ref().map(|spectrum| self.bands(spectrum)));
         if let Some(bias) = &self.bias {
             parts.push(by_distance("bias by distance", bias));
         }
@@ -37,6 +37,20 @@ impl Picture {
         parts.push(self.matrix.text());
         parts.extend(self.attention.as_ref().map(Attention::text));
         parts.join("\n")
+    }
+
+    fn bands(&self, bands: &Spectrum) -> String {
+        let is = |base: f64, length: usize| (base / length as f64 - 1.0).abs() < 1e-9;
+        let about_base = match (is(bands.base, self.train_length), is(bands.base_read, self.length)) {
+            (true, true) if self.length > self.train_length => {
+                "the base is L, and the text is read with its length as the base (FMRoPE)\n"
+            }
+            (true, _) => {
+                "the base is L: `su_ntk_old` reads a longer text with its length as the base (FMRoPE)\n"
+            }
+            _ => "",
+        };
+        spectrum(bands, about_base)
     }
 
     fn head(&self) -> String {
@@ -89,8 +103,8 @@ fn layer(layer: &Layer, with_attention: bool) -> String {
     format!("layer {} sees {window}{sinks}{log_n}{attention}\n", layer.index)
 }
 
-/// The bands as a table.
-fn spectrum(spectrum: &Spectrum) -> String {
+/// The bands as a table, below the base; `about_base` is a line more.
+fn spectrum(spectrum: &Spectrum, about_base: &str) -> String {
     let names = [
         ("band", 4),
         ("inv_freq", 12),
@@ -111,7 +125,7 @@ fn spectrum(spectrum: &Spectrum) -> String {
         ]
     });
     format!(
-        "base {:.1} -> {:.1}, attention factor {:.6}\n\n{}",
+        "base {:.1} -> {:.1}, attention factor {:.6}\n{about_base}\n{}",
         spectrum.base,
         spectrum.base_read,
         spectrum.attention_factor,

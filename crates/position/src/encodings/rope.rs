@@ -14,17 +14,37 @@
 //! that complete a turn within the training length, `inv_freq_i >= 2 pi / L` (Chen et al. 2024,
 //! arXiv:2410.21216). Extensions leave an unrotated band unrotated.
 //!
+//! Three keys say the frequencies in another way:
+//!
+//! - `base = "L"`, or another multiple of the training length (`FMRoPE`, Oka et al., "Frequency Bands in `RoPE`", ICLR 2026, section 6.1). It reads
+//!   texts of L' tokens with the base L' (`su_ntk_old`).
+//! - `slowest_turns = t`: of the bands that turn, the slowest turns t times in L tokens and the fastest by `fastest` radians a token, the others
+//!   between them in a geometric progression: `base = (L / (2 pi t))^(r/(r-2))` where all turn and `fastest = 1`. With `p = 0.5` these are the
+//!   frequencies of RoPE-ID (Wertheimer et al. 2026, arXiv:2603.18017, `fastest` 2 pi / 32 and `slowest_turns` 2 at L = 4,096), which reads longer texts
+//!   with `YaRN`'s factor on the logits.
+//! - `spacing = "cosh"`: more bands at the fast end, `inv_freq_k = base^(-phi_k)`, `phi_k = 1 - asinh((1 - u_k) sinh tau) / tau`, `u_k = (2k + 1) / r`
+//!   (EVQ-Cosh, 2026), `tau` or `"auto"`, which is `r / sqrt(L)`.
+//!
+//! `learned = "layer"` or `"head"` trains the frequencies, see [`learned`].
+//!
 //! `resonance = true` rounds the wavelength of every band to whole tokens, `inv_freq_i <- 2 pi / round(2 pi / inv_freq_i)`
 //! (Resonance `RoPE`, Wang et al. 2024, arXiv:2403.00071): a band that turns within the training length then
 //! meets no new angle at any whole distance. Rounding comes last: an extension scales the frequencies before it.
 
+mod learned;
+mod schedule;
+
+pub use learned::Shared;
+pub use schedule::{Spacing, Tau};
+
 use crate::encoding::{
-    Capabilities, Configure, Dimensions, Extrapolation, Position, PositionUse, check_base,
+    Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Position, PositionUse, Rows, check_base,
 };
-use crate::frequency::{Frequencies, Rotation};
+use crate::frequency::{Frequencies, Rotation, share_of_bands};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
-use burn::module::Module;
+use burn::module::{Module, Param};
+use burn::tensor::Tensor;
 use longwave_core::{Error, Result};
 use longwave_kernels::Layout;
 use schemars::JsonSchema;
@@ -35,8 +55,21 @@ use std::f64::consts::TAU;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// The base of the geometric progression of frequencies.
+    /// The base of the geometric progression of frequencies: a number, or a length.
     pub base: f64,
+    /// How often the slowest band that turns does so within the training length, in place of `base`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slowest_turns: Option<f64>,
+    /// `slowest_turns`: the fastest band, in radians a token. Default: 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fastest: Option<f64>,
+    /// How the frequencies lie between 1 and 1 / base.
+    #[serde(skip_serializing_if = "Spacing::is_geometric")]
+    pub spacing: Spacing,
+    /// `spacing = "cosh"`: how far bands move to the fast end, at least 0. Default: `"auto"`, the rotated channels over the root of the
+    /// training length.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tau: Option<Tau>,
     /// Which channels make a pair.
     pub layout: Layout,
     /// Share of each head's channels that is rotated, above 0 and at most 1.
@@ -45,6 +78,9 @@ pub struct Config {
     pub p: f64,
     /// Rotate only the bands that complete a turn within the training length (`HoPE`).
     pub hope: bool,
+    /// Learn the frequencies: a table for each layer, or for each key head of each layer (GRAPE-M). They start as the other keys say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub learned: Option<Shared>,
     /// Round every wavelength to whole tokens (Resonance `RoPE`).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub resonance: bool,
@@ -52,13 +88,33 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { base: 10_000.0, layout: Layout::Half, fraction: 1.0, p: 1.0, hope: false, resonance: false }
+        Self {
+            base: BASE,
+            slowest_turns: None,
+            fastest: None,
+            spacing: Spacing::Geometric,
+            tau: None,
+            layout: Layout::Half,
+            fraction: 1.0,
+            p: 1.0,
+            hope: false,
+            learned: None,
+            resonance: false,
+        }
     }
 }
+
+/// The base unless another is given.
+const BASE: f64 = 10_000.0;
 
 /// The rotation of every layer.
 #[derive(Module, Debug)]
 pub struct Rope {
+    /// Learned frequencies, see [`learned`]: `[layers, 1 or kv_heads, bands]`.
+    pub log_frequencies: Option<Param<Tensor<3>>>,
+    /// What positions are divided by where the frequencies are learned.
+    #[module(skip)]
+    interpolation: f64,
     #[module(skip)]
     rotation: Rotation,
     /// Whether each band is rotated.
@@ -83,8 +139,16 @@ impl Configure for Config {
         θ_i = b^{−2i/d}, b = 10000";
     const EXTRAPOLATION: Extrapolation =
         Extrapolation::Supported("defined: angles that training never showed");
-    const VARIANTS: &'static [&'static str] =
-        &["layout = 'interleaved'\nfraction = 0.5", "hope = true", "p = 0.5", "resonance = true"];
+    const LENGTHS: &'static [&'static str] = &["base"];
+    const VARIANTS: &'static [&'static str] = &[
+        "layout = 'interleaved'\nfraction = 0.5",
+        "hope = true",
+        "p = 0.5",
+        "resonance = true",
+        "slowest_turns = 0.25\nfastest = 0.9",
+        "spacing = 'cosh'",
+        "learned = 'head'",
+    ];
 
     fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
         check_base(section, self.base)?;
@@ -111,19 +175,24 @@ impl Configure for Config {
                  the fraction",
             ));
         }
-        Ok(())
+        let turning = share_of_bands(self.p, rotated.round() as usize / 2);
+        self.check_schedule(section, turning, dimensions.train_length)?;
+        self.check_learned(section)
     }
 
-    fn build(&self, dimensions: &Dimensions, _init: &Init) -> Rope {
+    fn build(&self, dimensions: &Dimensions, init: &Init) -> Rope {
         let rotated = self.rotated(dimensions.head_dim).round() as usize;
-        let frequencies =
-            Frequencies { resonance: self.resonance, ..Frequencies::geometric(self.base, rotated) };
-        // A share such as 0.7 of 10 bands is 7, whatever its binary form.
-        let kept = (self.p * (rotated / 2) as f64 + 1e-9).floor() as usize;
-        let slowest = if self.hope { TAU / dimensions.train_length as f64 } else { 0.0 };
+        let kept = share_of_bands(self.p, rotated / 2);
+        let frequencies = self.frequencies(rotated, kept, dimensions.train_length);
+        let frequencies = Frequencies { resonance: self.resonance, ..frequencies };
+        // A band that turns once may do so but for rounding.
+        let slowest = if self.hope { TAU / dimensions.train_length as f64 * (1.0 - 1e-12) } else { 0.0 };
         let turns =
             frequencies.inv_freq.iter().enumerate().map(|(band, &f)| band < kept && f >= slowest).collect();
-        let mut rope = Rope { rotation: Rotation::new(frequencies.clone(), self.layout), turns };
+        let log_frequencies =
+            self.learned.map(|shared| shared.parameter(&frequencies.inv_freq, dimensions, init));
+        let rotation = Rotation::new(frequencies.clone(), self.layout);
+        let mut rope = Rope { log_frequencies, interpolation: 1.0, rotation, turns };
         rope.set_frequencies(frequencies);
         rope
     }
@@ -131,19 +200,44 @@ impl Configure for Config {
 
 impl Position for Rope {
     fn parameters(&self) -> Vec<ParameterSpec> {
-        Vec::new()
+        let learned = self.log_frequencies.iter();
+        learned.map(|_| ParameterSpec::undecayed("log_frequencies", &["layers", "tables", "bands"])).collect()
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { position_use: PositionUse::Distances, is_relative_qk: true, ..Capabilities::default() }
+        let head_use = if self.log_frequencies.is_some() { HeadUse::Reads } else { HeadUse::None };
+        Capabilities {
+            position_use: PositionUse::Distances,
+            head_use,
+            is_relative_qk: true,
+            ..Capabilities::default()
+        }
     }
 
     fn rotation(&self, _layer: usize) -> Option<Rotation> {
-        Some(self.rotation.clone())
+        self.log_frequencies.is_none().then(|| self.rotation.clone())
     }
 
+    fn map_query(&self, q: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
+        self.turned(q, rows)
+    }
+
+    fn map_key(&self, k: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
+        self.turned(k, rows)
+    }
+
+    /// None where they are learned: every layer has its own.
     fn frequencies(&self) -> Option<&Frequencies> {
-        Some(&self.rotation.frequencies)
+        self.log_frequencies.is_none().then_some(&self.rotation.frequencies)
+    }
+
+    fn interpolate(&mut self, scale: f64) -> bool {
+        self.interpolation *= scale;
+        if let Some(frequencies) = self.frequencies() {
+            let slower = frequencies.map(|_, f| f / scale);
+            self.set_frequencies(slower);
+        }
+        true
     }
 
     fn set_frequencies(&mut self, mut frequencies: Frequencies) {
@@ -161,10 +255,10 @@ mod tests {
     use super::*;
     use crate::frequency::Side;
     use crate::positions::Positions;
-    use burn::tensor::{Device, Distribution, Tensor};
+    use burn::tensor::{Device, Distribution};
     use longwave_kernels::rotate;
 
-    fn dimensions(head_dim: usize) -> Dimensions {
+    pub(super) fn dimensions(head_dim: usize) -> Dimensions {
         Dimensions {
             layers: 1,
             width: 2 * head_dim,

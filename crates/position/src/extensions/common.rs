@@ -98,7 +98,7 @@ impl Trained {
             }
             if !frequencies.is_geometric() {
                 return Err(Error::usage(
-                    "`rope_parameters` say the whole scaling of a model, and this one was trained with scaled frequencies",
+                    "`rope_parameters` say the whole scaling of a model, and the frequencies of this one do not follow from its base alone",
                 )
                 .hint("write an extension of ours, which scales the model as it was trained: `--extend linear`"));
             }

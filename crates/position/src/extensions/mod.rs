@@ -53,6 +53,8 @@ extensions! {
     LongRope in longrope,
     Abf in abf,
     CustomFrequencies in frequencies,
+    Bands in bands,
+    Clip in clip,
     ReRope in rerope,
     LeakyReRope in leaky_rerope,
     SelfExtend in self_extend,

@@ -78,7 +78,7 @@ impl Parts {
     fn ends(&self, kind: &str, frequencies: &Frequencies, train: f64) -> Result<(f64, f64)> {
         if !frequencies.is_geometric() {
             return Err(Error::usage(format!(
-                "`{kind}` with `ramp = \"code\"` finds its bands by the base, and this model was trained with scaled frequencies"
+                "`{kind}` with `ramp = \"code\"` finds its bands by the base, and the frequencies of this model do not follow from it"
             ))
             .hint("use `ramp = \"paper\"`, which counts the turns of each band"));
         }

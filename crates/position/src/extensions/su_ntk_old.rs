@@ -1,5 +1,8 @@
 //! `su_ntk_old`: Su's first base conversion.
 //!
+//! On a model whose base is its training length (`base = "L"`), it reads texts of L' tokens with the base L': `FMRoPE`'s reading
+//! ("Frequency Bands in `RoPE`", Oka et al., ICLR 2026, section 6.1).
+//!
 //! `base' = base s`, so `inv_freq'_i = inv_freq_i s^(-2i/d)` (Su 2023, kexue.fm/archives/9675): positions in base
 //! beta = base^(2/d) are read in base beta s^(2/d). The fastest band keeps its frequency; the slowest is divided
 //! by `s^(1 - 2/d)` only, a little less than s.
@@ -28,8 +31,8 @@ pub(super) fn times(frequencies: &Frequencies, factor: f64) -> Frequencies {
 
 impl Extend for SuNtkOld {
     const KIND: &'static str = "su_ntk_old";
-    const DESCRIPTION: &'static str = "Su's first base conversion: the base grows to b s";
-    const SOURCE: &'static str = "kexue.fm/archives/9675";
+    const DESCRIPTION: &'static str = "Su's first base conversion: the base grows to b s, and a base of L to one of L'";
+    const SOURCE: &'static str = "kexue.fm/archives/9675; Oka et al., Frequency Bands in RoPE, ICLR 2026";
     const FORMULA: &'static str = "b' = b s\n\
         θ'_i = b'^{−2i/d} = θ_i s^{−2i/d}";
 

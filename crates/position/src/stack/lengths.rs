@@ -61,6 +61,7 @@ mod tests {
                 "[{ kind = 'tupe', table_size = 150, max_distance = 100 }, 'rope']",
             ),
             ("{ kind = 'xlnet', memory = 'L/3' }", "{ kind = 'xlnet', memory = 33 }"),
+            ("{ kind = 'rope', base = '4L' }", "{ kind = 'rope', base = 400.0 }"),
             (
                 "{ kind = 'deberta', span = 'L', absolute_layers = 1, absolute = { table_size = '2L' } }",
                 "{ kind = 'deberta', span = 100, absolute_layers = 1, absolute = { table_size = 200 } }",
@@ -88,7 +89,7 @@ mod tests {
         assert_eq!(error.hint_text(), Some("did you mean `\"8L\"`?"));
         let small = read("['none', { kind = 't5', max_distance = 'L/200' }]").unwrap_err();
         assert!(small.message().starts_with("`position[1].max_distance = \"L/200\"`"), "{small}");
-        assert!(read("{ kind = 'rope', base = 'L' }").unwrap_err().message().contains("position.base"));
+        assert!(read("{ kind = 'xpos', base = 'L' }").unwrap_err().message().contains("position.base"));
     }
 
     #[test]

@@ -118,6 +118,11 @@ fn measured_apart(block: &Block, first: &Block) -> Vec<String> {
         (value != other.keys.get(key.name)).then(|| format!("{}-{text}", key.name))
     };
     let mut parts: Vec<String> = protocols::keys().into_iter().filter_map(of_key).collect();
+    if settings.key_tokens != other.key_tokens {
+        parts.push(
+            settings.key_tokens.as_ref().map_or("all-tokens".into(), |hash| format!("key-tokens-{hash}")),
+        );
+    }
     if settings.corpus_hash != other.corpus_hash {
         let corpus = block.rows().find_map(|row| row.corpus.as_deref()).unwrap_or_default();
         parts.push(file_name_of(corpus));

@@ -81,6 +81,9 @@ fn evaluation(rows: &[&ResultRow], run: &Run, folder: &Path) -> String {
         parts.push(format!("--against {}", quoted(&toml(against))));
     }
     parts.extend(keys(rows));
+    if let Some(file) = &rows[0].key_tokens_file {
+        parts.push(format!("--set tokens=key --set {}", quoted(&format!("key_tokens={file}"))));
+    }
     parts.join(" ")
 }
 

@@ -5,7 +5,7 @@ use super::{Cell, Spread, TableRow};
 use crate::block::{Block, Line, multiple};
 use longwave_eval::parts::WINDOWS;
 use longwave_eval::text::Material;
-use longwave_eval::{Metric, ResultRow, Settings, WINDOW_BASELINE};
+use longwave_eval::{Metric, ResultRow, ScoredTokens, Settings, WINDOW_BASELINE};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -18,6 +18,14 @@ pub(crate) fn text_of(block: &Block) -> String {
 }
 
 fn split_of(block: &Block) -> String {
+    let text = text_and_split(block);
+    match block.settings.tokens() {
+        ScoredTokens::All => text,
+        ScoredTokens::Key => format!("{text}, key tokens"),
+    }
+}
+
+fn text_and_split(block: &Block) -> String {
     let settings = &block.settings;
     let corpus = block.rows().next().and_then(|row| row.corpus.as_deref()).unwrap_or_default();
     if has_answers(settings) {
@@ -34,6 +42,10 @@ pub(super) fn layout(settings: &Settings) -> String {
     let text = settings.protocol.in_words(&settings.keys);
     let text = match settings.keys.windows_per_document() {
         Some(limit) => format!("{text}, up to {limit} of each document"),
+        None => text,
+    };
+    let text = match &settings.key_tokens {
+        Some(hash) => format!("{text}; of these the key tokens of file {hash} (LongPPL)"),
         None => text,
     };
     match &settings.bos {

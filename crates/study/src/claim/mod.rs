@@ -21,7 +21,7 @@ use crate::difference::Over;
 use crate::schema::pointed;
 use longwave_core::config::read;
 use longwave_core::{Error, Result};
-use longwave_eval::{Metric, Protocol, Split};
+use longwave_eval::{Metric, Protocol, ScoredTokens, Split};
 use serde::Deserialize;
 use toml::Table;
 
@@ -40,6 +40,8 @@ pub struct ClaimConfig {
     pub protocol: Option<Protocol>,
     /// The split of its rows; that of the first rows unless given.
     pub split: Option<Split>,
+    /// Which of the protocol's tokens its rows score; those of the first rows unless given.
+    pub tokens: Option<ScoredTokens>,
     /// What the error is over; what those of all claims are over unless given.
     pub over: Option<Over>,
     /// Its key in the file, such as `claim[0].says`.
@@ -58,6 +60,7 @@ struct Written {
     tolerance: f64,
     protocol: Option<Protocol>,
     split: Option<Split>,
+    tokens: Option<ScoredTokens>,
     over: Option<Over>,
 }
 
@@ -94,6 +97,7 @@ impl ClaimConfig {
             tolerance: written.tolerance,
             protocol: written.protocol,
             split: written.split,
+            tokens: written.tokens,
             over: written.over,
             key,
             sentence,
@@ -102,13 +106,15 @@ impl ClaimConfig {
 
     /// What the claim states, for telling whether it was changed.
     pub(crate) fn identity(&self) -> String {
-        let Self { says, metric, tolerance, protocol, split, over, .. } = self;
-        let rows = format!("protocol {protocol:?}, split {split:?}, over {over:?}");
+        let Self { says, metric, tolerance, protocol, split, tokens, over, .. } = self;
+        let rows = format!("protocol {protocol:?}, split {split:?}, tokens {tokens:?}, over {over:?}");
         format!("{says}; {}, tolerance {tolerance}, {rows}", metric.name())
     }
 
-    /// Whether rows of this protocol and split are meant.
-    pub(crate) fn is_about(&self, protocol: Protocol, split: Split) -> bool {
-        self.protocol.is_none_or(|it| it == protocol) && self.split.is_none_or(|it| it == split)
+    /// Whether rows of this protocol and split, and of these tokens, are meant.
+    pub(crate) fn is_about(&self, protocol: Protocol, split: Split, tokens: ScoredTokens) -> bool {
+        self.protocol.is_none_or(|it| it == protocol)
+            && self.split.is_none_or(|it| it == split)
+            && self.tokens.is_none_or(|it| it == tokens)
     }
 }

@@ -119,7 +119,7 @@ impl<'a> Side<'a> {
         let mut labels = vec![WINDOW_BASELINE.to_owned()];
         labels.extend(Extension::of_evaluation(evaluation).iter().map(|one| extensions.label(one)));
         let is_read = labels.iter().any(|label| label == self.selector.extend());
-        if self.claim.is_about(block.protocol, block.split) && is_read {
+        if self.claim.is_about(block.protocol, block.split, block.tokens()) && is_read {
             if self.selector.step().is_none_or(|step| steps.contains(&step)) {
                 let length = self.selector.length(train_length);
                 self.read.push((kind_of(block), length, block.lengths.clone()));

@@ -73,7 +73,7 @@ impl Question<'_> {
             let settings = &measured.row.settings;
             plan.is_within(measured.run, seeds)
                 && self.sides.iter().any(|side| side.is_at(&measured.row))
-                && claim.is_about(settings.protocol, settings.split)
+                && claim.is_about(settings.protocol, settings.split, settings.tokens())
         };
         let rows: Vec<&Measured> = results.rows.iter().filter(here).collect();
         let samples: Vec<Option<Sample<'r>>> = rows
@@ -87,10 +87,11 @@ impl Question<'_> {
         let candidates =
             rows.iter().zip(&samples).filter_map(|(measured, sample)| Some((*measured, (*sample)?)));
         let candidates: Vec<(&Measured, Sample<'r>)> = candidates.collect();
-        // Without `protocol` and `split`, the rows are of the first kind that both sides have, of one text.
+        // Without `protocol`, `split` and `tokens`, the rows are of the first kind that both sides have, of one text.
         let kind = |measured: &Measured| {
             let row = &measured.row;
-            (row.settings.protocol, row.settings.split, row.settings.corpus_hash.clone())
+            let settings = &row.settings;
+            (settings.protocol, settings.split, settings.corpus_hash.clone(), settings.key_tokens.clone())
         };
         let has = |selector: &Selector, wanted: &_| {
             candidates.iter().any(|(it, _)| kind(it) == *wanted && selector.is(it))

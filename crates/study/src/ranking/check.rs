@@ -24,7 +24,7 @@ pub fn check(plan: &Plan, best: Best) -> Result<()> {
     let wrong = |why: String| Error::value("best", best.in_toml(), why);
     // Choices on the validation split are no results.
     let first =
-        read.iter().map(|(.., it)| kind_of(&it.block)).min_by_key(|(_, split)| *split == Split::Valid);
+        read.iter().map(|(.., it)| kind_of(&it.block)).min_by_key(|(_, split, _)| *split == Split::Valid);
     read.retain(|(.., it)| Some(kind_of(&it.block)) == first);
     for (index, _, evaluation) in &read {
         let extends = 0..evaluation.extensions.len() + evaluation.pending.len();

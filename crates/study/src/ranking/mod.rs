@@ -13,7 +13,7 @@ use crate::difference::{Over, PairedDifference};
 use crate::results::{Measured, Results};
 use crate::sample::Sample;
 use crate::statistics::{Interval, holm, mean};
-use longwave_eval::{Metric, Protocol, ResolvedEvaluate, ResultRow, Split, WINDOW_BASELINE};
+use longwave_eval::{Metric, Protocol, ResolvedEvaluate, ResultRow, ScoredTokens, Split, WINDOW_BASELINE};
 use longwave_report::block::multiple;
 
 pub use check::check;
@@ -122,13 +122,13 @@ pub fn rank(results: &Results, best: Best) -> Option<Ranking<'_>> {
 }
 
 /// Which rows can be ranked together.
-fn kind(row: &ResultRow) -> (Protocol, Split) {
-    (row.settings.protocol, row.settings.split)
+fn kind(row: &ResultRow) -> (Protocol, Split, ScoredTokens) {
+    (row.settings.protocol, row.settings.split, row.settings.tokens())
 }
 
 /// That of the rows of an evaluation.
-fn kind_of(block: &ResolvedEvaluate) -> (Protocol, Split) {
-    (block.protocol, block.split)
+fn kind_of(block: &ResolvedEvaluate) -> (Protocol, Split, ScoredTokens) {
+    (block.protocol, block.split, block.tokens())
 }
 
 /// The leaders at each length, the shortest first.
@@ -157,7 +157,7 @@ fn candidates<'a>(
     let here = || results.of_last().filter(|it| at(&it.row));
     let read = || here().filter(|it| it.row.extend != WINDOW_BASELINE);
     // Choices on the validation split are no results.
-    let first = read().map(|it| kind(&it.row)).min_by_key(|(_, split)| *split == Split::Valid)?;
+    let first = read().map(|it| kind(&it.row)).min_by_key(|(_, split, _)| *split == Split::Valid)?;
     let rates = results.rates.as_ref();
     let is_meant = |it: &&Measured| {
         kind(&it.row) == first && rates.is_none_or(|rates| rates.is_chosen(&it.labels, it.row.seed))

@@ -28,7 +28,7 @@ pub(super) fn table(results: &Results) -> Option<Grid> {
     let axes = results.axes.iter().enumerate().filter(|(place, _)| *place != rates.axis);
     let axes = axes.map(|(_, axis)| Header::words(axis.clone()));
     let last = [Header::words("extend"), Header::number("best rate"), Header::number("validation loss")];
-    let (protocol, split, train_length) = group;
+    let (protocol, split, _, train_length) = group;
     let metric = protocol.shown()[0];
     let title = format!(
         "The best rate of each, and the {split} result there: {}, {protocol}, L = {train_length}",

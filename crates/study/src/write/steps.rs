@@ -1,7 +1,7 @@
 //! How the runs of a study read along their training: a line for each reading and length, a column for each step whose
 //! checkpoint was kept, and the end.
 
-use super::tables::{Group, grid, group_of, length, lines, names};
+use super::tables::{Group, grid, group_of, length, lines, names, title};
 use crate::results::Results;
 use longwave_report::Grid;
 use longwave_report::block::heading;
@@ -20,7 +20,7 @@ pub(super) fn tables(results: &Results) -> Vec<Grid> {
 }
 
 fn table(results: &Results, group: Group) -> Grid {
-    let (protocol, split, train_length) = group;
+    let (protocol, .., train_length) = group;
     let rows = results.rows.iter().filter(|measured| group_of(&measured.row) == group);
     // Checkpoints were read one after the other; the lengths of a reading belong together, in their order.
     let readings = lines(rows.map(|it| (names(&it.labels, &it.extend), length(&it.row), &it.row)));
@@ -35,8 +35,7 @@ fn table(results: &Results, group: Group) -> Grid {
     }
     let lines = lines(by_step);
     let metric = protocol.shown()[0];
-    let title =
-        format!("{}, {protocol}, {split} split, L = {train_length}, by training step", metric.title());
+    let title = title(group, metric) + ", by training step";
     let headers = results.axes.iter().map(String::as_str).chain(["extend", "length"]).map(Header::words);
     grid(title, metric, headers, |step| format!("step {step}"), &lines)
 }

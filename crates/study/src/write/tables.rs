@@ -3,17 +3,24 @@
 use crate::comparable::same_tokens;
 use crate::results::{Measured, Results};
 use crate::statistics::mean;
-use longwave_eval::{Metric, Protocol, ResultRow, Split};
+use longwave_eval::{Metric, Protocol, ResultRow, ScoredTokens, Split};
 use longwave_report::block::heading;
 use longwave_report::grid::{Entry, Grid, Header};
 use longwave_report::table::{Cell, Spread, across_lengths, percent};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Rows that stand in one table: protocol, split and training length.
-pub(super) type Group = (Protocol, Split, usize);
+/// Rows that stand in one table: protocol, split, which of the protocol's tokens are scored, and training length.
+pub(super) type Group = (Protocol, Split, ScoredTokens, usize);
 
 pub(super) fn group_of(row: &ResultRow) -> Group {
-    (row.settings.protocol, row.settings.split, row.settings.train_length)
+    let settings = &row.settings;
+    (settings.protocol, settings.split, settings.tokens(), settings.train_length)
+}
+
+/// A title of a table of a group.
+pub(super) fn title((protocol, split, tokens, train_length): Group, metric: Metric) -> String {
+    let tokens = if tokens == ScoredTokens::Key { ", key tokens" } else { "" };
+    format!("{}, {protocol}, {split} split{tokens}, L = {train_length}", metric.title())
 }
 
 /// The names of a line, and its rows by what the columns are: lengths or steps.
@@ -61,7 +68,7 @@ pub(super) fn grid(
 }
 
 /// By reading and length what the protocol is about: perplexity, accuracy or exact match. One table for each
-/// protocol, split and training length.
+/// protocol, split and training length, key tokens apart from all.
 pub fn tables(results: &Results) -> Vec<Grid> {
     let mut groups: Vec<(Group, Vec<&Measured>)> = Vec::new();
     for measured in results.of_last() {
@@ -98,16 +105,12 @@ fn shown(protocol: Protocol, rows: &[&Measured]) -> Vec<Metric> {
     shown
 }
 
-fn table(
-    results: &Results,
-    metric: Metric,
-    (protocol, split, train_length): Group,
-    rows: &[&Measured],
-) -> Grid {
+fn table(results: &Results, metric: Metric, group: Group, rows: &[&Measured]) -> Grid {
+    let (.., train_length) = group;
     let found = rows.iter().map(|it| (names(&it.labels, &it.extend), length(&it.row), &it.row));
-    let title = format!("{}, {protocol}, {split} split, L = {train_length}", metric.title());
     let headers = results.axes.iter().map(String::as_str).chain(["extend"]).map(Header::words);
-    let mut table = grid(title, metric, headers, |at| heading(at as usize, train_length), &lines(found));
+    let mut table =
+        grid(title(group, metric), metric, headers, |at| heading(at as usize, train_length), &lines(found));
     let lengths: BTreeSet<usize> = rows.iter().map(|row| row.row.settings.length).collect();
     let lengths: Vec<usize> = lengths.into_iter().collect();
     let across = rows.iter().find_map(|row| across_lengths(&row.row.settings, &lengths));

@@ -1,13 +1,14 @@
 //! Runs evaluations: every extension at every length, and the window baseline.
 
 use crate::bigram;
+use crate::block::ResolvedEvaluate;
 use crate::evaluation::Evaluation;
 use crate::memory_check::{self, Need};
 use crate::metrics::chance::{CHANCE, share_of_most_frequent};
 use crate::metrics::{DocumentSums, PositionTally, Score, Values};
 use crate::parts::Parts;
 use crate::plan::{Plan, WINDOW_BASELINE, Window, truncate};
-use crate::row::{FORMAT, ResultRow};
+use crate::row::{FORMAT, ResultRow, Settings};
 use crate::scorer::{Scorer, batches};
 use crate::source::Source;
 use crate::text::{Material, Text};
@@ -56,7 +57,7 @@ pub struct Subject<'a> {
 /// One measurement that is to be made.
 #[derive(Clone, Debug)]
 pub(crate) struct Measurement {
-    length: usize,
+    settings: Settings,
     extend: String,
     extend_config: Value,
     chosen_among: Option<Value>,
@@ -102,7 +103,7 @@ pub fn evaluate(
     let known = known.iter().map(|row| Ok((row.identity()?, row))).collect::<Result<HashMap<_, _>>>()?;
     let mut rows: Vec<ResultRow> = Vec::new();
     for (index, task) in tasks.iter().enumerate() {
-        let mut row = blank(subject, evaluation, task, &source);
+        let mut row = blank(subject, task, &source);
         // The baseline is the same measurement at every length past 2L: read it once.
         let twin = tasks[..index].iter().position(|earlier| {
             task.extend == WINDOW_BASELINE && earlier.extend == task.extend && earlier.plan == task.plan
@@ -192,18 +193,18 @@ pub(crate) fn measurements(
     let parts = Parts::of(block, source)?;
     for (place, extension) in evaluation.extensions.iter().enumerate() {
         let chosen = evaluation.chosen.iter().find(|chosen| chosen.place == place);
-        for &length in &block.lengths {
+        let extend_config = serde_json::to_value(extension)
+            .map_err(|error| Error::failed(format!("an extension cannot be written as JSON: {error}")))?;
+        for (block, length) in each(block) {
             block.protocol.check_memory(&block.keys, length, resolved, free)?;
             let text = block.text(length, source)?;
             let plan = block.windows(length, &text)?;
             let need = needed(&plan, resolved);
             memory_check::check(length, need.reading, free)?;
-            let extend_config = serde_json::to_value(extension)
-                .map_err(|error| Error::failed(format!("an extension cannot be written as JSON: {error}")))?;
             tasks.push(Measurement {
-                length,
+                settings: settings(&block, source, length, extension.kind())?,
                 extend: extension.kind().to_owned(),
-                extend_config,
+                extend_config: extend_config.clone(),
                 chosen_among: chosen.map(|chosen| chosen.among.clone()),
                 reading: reading(model, extension, block.train_length, length)?,
                 text,
@@ -213,12 +214,13 @@ pub(crate) fn measurements(
             });
         }
     }
-    let lengths = if evaluation.baseline { block.lengths.as_slice() } else { &[] };
-    for &length in lengths {
+    for (block, length) in each(block).filter(|_| evaluation.baseline) {
         let text = block.text(length, source)?;
-        let plan = truncate(&block.windows(length, &text)?, block.train_length, block.exact);
+        let mut plan = truncate(&block.windows(length, &text)?, block.train_length, block.exact);
+        // Between two answers there is nothing to score.
+        plan.windows.retain(|it| text.scored(it.document, it.first..it.end).next().is_some());
         tasks.push(Measurement {
-            length,
+            settings: settings(&block, source, length, WINDOW_BASELINE)?,
             extend: WINDOW_BASELINE.to_owned(),
             extend_config: Value::Null,
             chosen_among: None,
@@ -230,6 +232,25 @@ pub(crate) fn measurements(
         });
     }
     Ok(tasks)
+}
+
+/// What a row says of the protocol and of what is read, asked in the block's first way.
+pub(crate) fn settings(
+    block: &ResolvedEvaluate,
+    source: &Source<'_>,
+    length: usize,
+    extend: &str,
+) -> Result<Settings> {
+    let asked = source.asking(&block.tasks[0])?;
+    Ok(Settings { score: asked.scoring(), ..source.settings(block.settings(length, extend)) })
+}
+
+/// Every way to ask a block's task, at every length.
+fn each(block: &ResolvedEvaluate) -> impl Iterator<Item = (ResolvedEvaluate, usize)> {
+    block.variants().flat_map(|variant| {
+        let lengths = variant.lengths.clone();
+        lengths.into_iter().map(move |length| (variant.clone(), length))
+    })
 }
 
 /// What the largest batch of a plan takes besides the weights.
@@ -257,13 +278,7 @@ pub(crate) fn reading(
 }
 
 /// The row of a measurement before it is made.
-fn blank(
-    subject: &Subject<'_>,
-    evaluation: &Evaluation,
-    task: &Measurement,
-    source: &Source<'_>,
-) -> ResultRow {
-    let settings = evaluation.block.settings(task.length, &task.extend);
+fn blank(subject: &Subject<'_>, task: &Measurement, source: &Source<'_>) -> ResultRow {
     ResultRow {
         format: FORMAT,
         run: subject.config.name.clone(),
@@ -276,7 +291,7 @@ fn blank(
         checkpoint: subject.checkpoint.to_owned(),
         step: subject.step,
         stage: subject.stage,
-        settings: source.settings(settings),
+        settings: task.settings.clone(),
         corpus: Some(source.name.clone()),
         text_hash: source.text_hash.clone(),
         tokens: 0,
@@ -296,10 +311,18 @@ fn blank(
     }
 }
 
+/// The tokens that are scored.
+fn scored_tokens(task: &Measurement) -> impl Iterator<Item = u32> {
+    task.plan.windows.iter().flat_map(|window| {
+        let targets = window.first..window.end;
+        let tokens = task.text.read(window.document, targets.clone());
+        task.text.scored(window.document, targets).map(move |token| tokens[token - window.first])
+    })
+}
+
 /// How many of the scored tokens are this one.
 fn scored(task: &Measurement, id: u32) -> u64 {
-    let read = |window: &Window| task.text.read(window.document, window.first..window.end);
-    task.plan.windows.iter().flat_map(read).filter(|token| *token == id).count() as u64
+    scored_tokens(task).filter(|token| *token == id).count() as u64
 }
 
 /// Fills in what was measured.
@@ -314,15 +337,14 @@ fn measure(
     let tally = scorer.tally(&task.plan, scores, &task.parts);
     row.values = tally
         .values(block.protocol.material())
-        .ok_or_else(|| Error::failed(format!("no token was scored at length {}", task.length)))?;
+        .ok_or_else(|| Error::failed(format!("no token was scored at length {}", task.settings.length)))?;
     if task.text.material() == Material::Answers {
-        let read = |window: &Window| task.text.read(window.document, window.first..window.end);
-        row.values.set(CHANCE, share_of_most_frequent(task.plan.windows.iter().flat_map(read)));
+        row.values.set(CHANCE, share_of_most_frequent(scored_tokens(task)));
     }
     row.positions = block
         .protocol
         .bucket(&block.keys)
-        .map(|bucket| PositionTally::of(&task.plan, scores, task.length, bucket).rows());
+        .map(|bucket| PositionTally::of(&task.plan, scores, task.settings.length, bucket).rows());
     (row.tokens, row.bytes) = (tally.tokens(), tally.bytes());
     (row.documents, row.skipped_documents) = (tally.documents(), tally.skipped_documents());
     let sums = tally.sums();

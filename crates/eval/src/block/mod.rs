@@ -7,7 +7,8 @@ use crate::plan::{Plan, WINDOW_BASELINE};
 use crate::protocols::{self, Documents, Given, Keys, Protocol, Unit};
 use crate::row::Settings;
 use crate::source::Source;
-use crate::text::Text;
+use crate::task_keys::TaskKeys;
+use crate::text::{Material, Text};
 use longwave_core::config::check_path;
 use longwave_core::{Error, OneOrMany, Result};
 use longwave_data::{Dataset, Split};
@@ -18,7 +19,7 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
 use std::sync::LazyLock;
-use toml::Value;
+use toml::{Table, Value};
 
 pub use checkpoints::Checkpoints;
 
@@ -56,6 +57,11 @@ pub struct EvaluateConfig {
     /// and the steps that `train.keep_checkpoints` names; or a list of such steps beside the end. Default: `"last"`.
     #[serde(default, skip_serializing_if = "Checkpoints::is_last")]
     pub checkpoints: Checkpoints,
+    /// `task`: other values for keys of `data.task`, such as `{ depth = 0.5 }` or `{ score = "last" }`. A list in the place of
+    /// a value asks with each, in rows of their own: `{ depth = [0, 0.25, 0.5, 0.75, 1] }`. Default: as in training.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
+    pub task: Option<Table>,
     /// The keys of the protocol that are given, see [`crate::protocols`].
     #[serde(flatten)]
     #[schemars(skip)]
@@ -87,6 +93,8 @@ pub struct ResolvedEvaluate {
     /// The part of the corpus to read.
     pub split: Split,
     pub checkpoints: Checkpoints,
+    /// How the run's task is asked, one after the other; once without other values where none is given.
+    pub tasks: Vec<TaskKeys>,
     /// Length of the first training stage, in tokens.
     pub train_length: usize,
     /// The keys of the protocol.
@@ -106,6 +114,7 @@ impl Default for EvaluateConfig {
             corpus: None,
             split: Split::default(),
             checkpoints: Checkpoints::default(),
+            task: None,
             keys: Keys::default(),
             exact: false,
         }
@@ -155,6 +164,7 @@ impl EvaluateConfig {
         }
         let (corpus, split) = (self.corpus.as_deref(), self.split);
         corpus.map_or(Ok(()), |corpus| check_path(&format!("{section}.corpus"), corpus))?;
+        let tasks = self.tasks(section)?;
         let given = Given { section, train_length, shortest, longest, keys: &keys, corpus, split };
         Ok(ResolvedEvaluate {
             keys: self.protocol.fill_in(&given)?,
@@ -164,9 +174,24 @@ impl EvaluateConfig {
             corpus: self.corpus.clone(),
             split,
             checkpoints: self.checkpoints.clone(),
+            tasks,
             train_length,
             exact: self.exact,
         })
+    }
+}
+
+impl EvaluateConfig {
+    /// How the task is asked.
+    fn tasks(&self, section: &str) -> Result<Vec<TaskKeys>> {
+        let section = format!("{section}.task");
+        let Some(given) = &self.task else { return Ok(vec![TaskKeys::default()]) };
+        if self.protocol.material() != Material::Answers {
+            let allowed = format!("it has no meaning for `protocol = \"{}\"`", self.protocol);
+            return Err(Error::value(&section, Value::Table(given.clone()), allowed)
+                .hint("remove it, or use `protocol = \"task\"`"));
+        }
+        TaskKeys::combinations(given, &section)
     }
 }
 
@@ -228,6 +253,7 @@ impl<'de> Visitor<'de> for BlockVisitor {
                 "corpus" => block.corpus = map.next_value()?,
                 "split" => block.split = map.next_value()?,
                 "checkpoints" => block.checkpoints = map.next_value()?,
+                "task" => block.task = map.next_value()?,
                 EXACT => block.exact = map.next_value()?,
                 other => match keys.iter().find(|key| key.name == other) {
                     Some(key) => block.keys.set(*key, key.read(&mut map)?),
@@ -245,8 +271,14 @@ impl ResolvedEvaluate {
         Source::open(dataset, self.corpus.as_deref(), self.split)
     }
 
+    /// The same block once for each way to ask the task.
+    pub fn variants(&self) -> impl Iterator<Item = Self> {
+        self.tasks.iter().map(|keys| Self { tasks: vec![keys.clone()], ..self.clone() })
+    }
+
+    /// What is read at a length; of a task, as the first way asks it.
     pub fn text(&self, length: usize, source: &Source<'_>) -> Result<Text> {
-        self.protocol.text(&self.keys, length, source)
+        self.protocol.text(&self.keys, length, &source.asking(&self.tasks[0])?)
     }
 
     pub fn windows(&self, length: usize, text: &Text) -> Result<Plan> {
@@ -282,6 +314,8 @@ impl ResolvedEvaluate {
             split: self.split,
             corpus_hash: None,
             bos: None,
+            task: self.tasks[0].clone(),
+            score: None,
             train_length: self.train_length,
             length,
             keys,

@@ -64,7 +64,8 @@ impl<'a> Scored<'a> {
     /// Whether it is scored as another one is, but for the extensions.
     pub(crate) fn is_alike(&self, other: &Self) -> bool {
         let of = |it: &Self| {
-            (it.length, it.block.protocol, it.block.split, it.block.keys.clone(), it.block.corpus.clone())
+            let ResolvedEvaluate { protocol, split, keys, corpus, tasks, .. } = it.block;
+            (it.length, *protocol, *split, keys.clone(), corpus.clone(), tasks.clone())
         };
         self.data == other.data && of(self) == of(other)
     }

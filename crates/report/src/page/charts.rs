@@ -118,6 +118,10 @@ fn measured_apart(block: &Block, first: &Block) -> Vec<String> {
         (value != other.keys.get(key.name)).then(|| format!("{}-{text}", key.name))
     };
     let mut parts: Vec<String> = protocols::keys().into_iter().filter_map(of_key).collect();
+    if settings.score != other.score {
+        let score = serde_json::to_value(settings.score).unwrap_or_default();
+        parts.push(format!("score-{}", score.as_str().unwrap_or("one")));
+    }
     if settings.corpus_hash != other.corpus_hash {
         let corpus = block.rows().find_map(|row| row.corpus.as_deref()).unwrap_or_default();
         parts.push(file_name_of(corpus));

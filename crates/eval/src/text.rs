@@ -178,7 +178,8 @@ mod tests {
 
     #[test]
     fn a_question_knows_its_answers() {
-        let answers = vec![vec![2..3, 7..10], vec![2..3]];
+        let alone = 2..3;
+        let answers = vec![vec![2..3, 7..10], vec![alone]];
         let text = Text::questions(Questions { tokens: tokens(), answers: answers.clone() });
         assert_eq!(text.answers(), answers);
         assert_eq!(text.scored(0, 1..9).collect::<Vec<_>>(), [2, 7, 8]);

@@ -93,6 +93,7 @@ impl Extensions {
         if !extensions.0.iter().any(|(name, _)| name == WINDOW_BASELINE) {
             extensions.add(Extension::of_config(WINDOW_BASELINE, &Value::Null));
         }
+        extensions.0.sort_by_key(|(name, _)| name == WINDOW_BASELINE);
         extensions
     }
 
@@ -193,7 +194,9 @@ mod tests {
         };
         let mut extensions = Extensions::default();
         for extend in ["ntk", WINDOW_BASELINE] {
-            [0.25, 0.5].into_iter().for_each(|depth| extensions.add(asked(extend, depth)));
+            for depth in [0.25, 0.5] {
+                extensions.add(asked(extend, depth));
+            }
         }
         let labels =
             ["ntk depth=0.25", "ntk depth=0.5", "window_baseline depth=0.25", "window_baseline depth=0.5"];

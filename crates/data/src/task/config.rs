@@ -174,12 +174,21 @@ impl TaskConfig {
     pub(super) fn alphabet(&self) -> Option<usize> {
         use TaskKind as K;
         let default = match self.kind {
-            K::Copy | K::DuplicateString | K::ReverseString | K::OddsFirst | K::MissingDuplicate => 8,
-            K::SelectiveCopy | K::Argmax => 8,
+            K::Copy
+            | K::DuplicateString
+            | K::ReverseString
+            | K::OddsFirst
+            | K::MissingDuplicate
+            | K::SelectiveCopy
+            | K::Argmax => 8,
             K::BucketSort => 5,
             K::NBack => 16,
-            K::Induction | K::FixedOffset | K::AssocRecall | K::DupKeyRecall => LETTERS,
-            K::Mqar | K::VariableTracking => LETTERS,
+            K::Induction
+            | K::FixedOffset
+            | K::AssocRecall
+            | K::DupKeyRecall
+            | K::Mqar
+            | K::VariableTracking => LETTERS,
             _ => return None,
         };
         Some(self.alphabet.unwrap_or(default))
@@ -225,7 +234,7 @@ impl TaskConfig {
 
     pub(super) fn chains(&self) -> names::Chains {
         names::Chains {
-            chains: self.chains.unwrap_or(2),
+            count: self.chains.unwrap_or(2),
             hops: self.hops.unwrap_or(1),
             names: self.alphabet().unwrap_or(LETTERS),
         }
@@ -306,8 +315,12 @@ impl TaskConfig {
             | K::ReverseString
             | K::OddsFirst
             | K::BucketSort => 3,
-            K::DuplicateString | K::MissingDuplicate | K::ComputeSqrt | K::Induction => 4,
-            K::FlipFlop | K::Argmax => 4,
+            K::DuplicateString
+            | K::MissingDuplicate
+            | K::ComputeSqrt
+            | K::Induction
+            | K::FlipFlop
+            | K::Argmax => 4,
             K::StackManipulation | K::DupKeyRecall => 5,
             K::BinaryAddition | K::BinaryMultiplication => 6,
             K::AssocRecall => 8,

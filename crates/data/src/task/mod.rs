@@ -55,7 +55,8 @@ impl Episode {
         let mut tokens = prompt.into();
         let start = tokens.len();
         tokens.extend(answer.into());
-        Self { answers: vec![start..tokens.len()], tokens }
+        let answer = start..tokens.len();
+        Self { tokens, answers: Vec::from([answer]) }
     }
 }
 

@@ -121,7 +121,7 @@ fn questions(stream: &mut Stream, count: usize, slots: usize) -> Vec<bool> {
             at -= weights[slot];
             at < 0.0
         });
-        let Some(slot) = found.or_else(|| free().last()) else { break };
+        let Some(slot) = found.or_else(|| free().next_back()) else { break };
         (weights[slot], holds[slot]) = (0.0, true);
     }
     holds

@@ -39,7 +39,7 @@ pub(super) fn flip_flop(stream: &mut Stream, tokens: usize, ignore: f64) -> Epis
 /// The form of `variable_tracking`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chains {
-    pub(super) chains: usize,
+    pub(super) count: usize,
     pub(super) hops: usize,
     /// Names there are.
     pub(super) names: usize,
@@ -54,14 +54,14 @@ impl Chains {
         }
         let allowed = format!(
             "{} chains of {} names each need {needed} names, and there are {names}",
-            self.chains,
+            self.count,
             self.hops + 1
         );
         Err(Error::value(&format!("{section}.hops"), self.hops, allowed).hint("use fewer `hops` or `chains`"))
     }
 
     fn statements(self) -> usize {
-        self.chains * (self.hops + 1)
+        self.count * (self.hops + 1)
     }
 
     pub(super) fn shortest(self) -> usize {
@@ -76,13 +76,13 @@ pub(super) fn variable_tracking(stream: &mut Stream, tokens: usize, form: Chains
     let count = form.statements();
     let names: Vec<u8> =
         distinct(stream, count, form.names).into_iter().map(|name| b'a' + name as u8).collect();
-    let values: Vec<u8> = (0..form.chains).map(|_| digit(stream)).collect();
+    let values: Vec<u8> = (0..form.count).map(|_| digit(stream)).collect();
     // The chain of each statement, in a random order.
-    let order = distinct(stream, count, count).into_iter().map(|drawn| drawn % form.chains);
+    let order = distinct(stream, count, count).into_iter().map(|drawn| drawn % form.count);
     let blanks = tokens - form.shortest();
     let places = chosen(stream, count, blanks + count);
     let mut text = Vec::with_capacity(tokens);
-    let mut told = vec![0; form.chains];
+    let mut told = vec![0; form.count];
     let mut before = 0;
     for (index, (chain, place)) in order.zip(places).enumerate() {
         text.extend(std::iter::repeat_n(BLANK, place - index - before));
@@ -93,7 +93,7 @@ pub(super) fn variable_tracking(stream: &mut Stream, tokens: usize, form: Chains
         told[chain] += 1;
     }
     text.extend(std::iter::repeat_n(BLANK, blanks - before));
-    let asked = below(stream, form.chains);
+    let asked = below(stream, form.count);
     text.extend([b'?', names[asked * (form.hops + 1) + form.hops], b'=']);
     Episode::new(text, [values[asked]])
 }

@@ -165,6 +165,6 @@ fn settings_record_what_has_a_meaning() {
 #[test]
 fn the_schema_lists_every_key() {
     let schema = serde_json::to_value(schemars::schema_for!(EvaluateConfig)).unwrap();
-    assert_eq!(schema["properties"].as_object().unwrap().len(), 16);
+    assert_eq!(schema["properties"].as_object().unwrap().len(), 17);
     assert_eq!(schema["additionalProperties"], false);
 }

@@ -105,7 +105,8 @@ mod tests {
     #[test]
     fn a_sequence_is_one_window_from_its_first_answer_to_its_last() {
         let keys = Keys::default();
-        let answers = [vec![3..4, 7..10], vec![2..3]];
+        let alone = 2..3;
+        let answers = [vec![3..4, 7..10], vec![alone]];
         let plan = Task.plan(&keys, 16, &Documents { tokens: &[10, 3], answers: &answers });
         let windows: Vec<_> = plan.windows.iter().map(|w| [w.document, w.start, w.first, w.end]).collect();
         assert_eq!(windows, [[0, 0, 3, 10], [1, 0, 2, 3]]);

@@ -344,7 +344,9 @@ fn name_readings(list: &mut [Comparison]) {
     };
     let mut extensions = Extensions::default();
     for one in list.iter() {
-        of(one).into_iter().for_each(|it| extensions.add(it));
+        for it in of(one) {
+            extensions.add(it);
+        }
     }
     for one in list {
         let [label, other] = of(one).map(|it| extensions.label(&it));

@@ -146,8 +146,8 @@ fn wrong_values_are_named() {
             "`data.task.score = \"every\"` is not allowed: it has no meaning for",
         ),
         ("kind = \"flip_flop\", ignore = 1.0", "", "it must be a share of at least 0 and below 1"),
-        ("kind = \"mqar\", queries = 5", "", "there are 4 pairs, and each is asked for once"),
-        ("kind = \"mqar\", pairs = 30", "", "keys of 1 letters from 26 are 26"),
+        ("kind = \"mqar\", queries = 9", "", "there are 8 pairs, and each is asked for once"),
+        ("kind = \"mqar\", pairs = 30", "", "26 letters make 26 different keys with `key_len = 1`"),
         ("kind = \"mqar\", pairs = 16", "", "a sequence of `mqar` has at least 40 tokens"),
         (
             "kind = \"selective_copy\", items = 40",

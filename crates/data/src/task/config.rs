@@ -74,7 +74,7 @@ pub struct TaskConfig {
     /// `flip_flop`: the share of the instructions that are to be ignored; of the others half write and half read. Default: 0.8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ignore: Option<f64>,
-    /// `mqar`: key-value pairs. Default: 4.
+    /// `mqar`: key-value pairs; shorter training sequences have as many as fit beside their questions. Default: 8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pairs: Option<usize>,
     /// `mqar`: the share of a sequence that pairs fill, in the place of their number.
@@ -220,7 +220,7 @@ impl TaskConfig {
     }
 
     pub(super) fn mqar(&self) -> mqar::Form {
-        let pairs = self.pairs.unwrap_or(4);
+        let pairs = self.pairs.unwrap_or(8);
         let most = if self.fill.is_some() { usize::MAX } else { pairs };
         mqar::Form {
             pairs,
@@ -333,6 +333,11 @@ impl TaskConfig {
             K::VariableTracking => self.chains().shortest(),
             K::SelectiveCopy => 2 * self.items() + 1,
         }
+    }
+
+    /// The least tokens of a training sequence where sizes vary.
+    pub(super) fn smallest(&self) -> usize {
+        if self.kind == TaskKind::Mqar { self.mqar().smallest() } else { self.shortest() }
     }
 
     /// Rejects lengths that hold no sequence of the task, or more of it than it has symbols for.

@@ -59,7 +59,7 @@ pub enum TaskKind {
     /// `a4b7..b7.a4`: key-value pairs, then some of the keys again, each with its value (multi-query associative recall;
     /// Arora et al. 2023, arXiv:2312.04927). Every value that is asked for is an answer.
     Mqar,
-    /// `.a=7;..d=2;b=a;..?b=7`: names that stand for a digit or for another name, and the digit of one name (variable tracking;
+    /// `.a=7;..d=2;b=a;c=d;.?b=7`: names that stand for a digit or for another name, and the digit of one name (variable tracking;
     /// Hsieh et al. 2024, arXiv:2404.06654).
     VariableTracking,
     /// `.c..a.b.=cab`: the letters among blanks, in order (Gu and Dao 2023, arXiv:2312.00752).

@@ -135,8 +135,8 @@ impl TaskConfig {
             let tokens = match self.sizes {
                 Sizes::Full => length + 1,
                 Sizes::Uniform => {
-                    let shortest = self.shortest();
-                    shortest + stream.below((length + 2 - shortest) as u64) as usize
+                    let smallest = self.smallest();
+                    smallest + stream.below((length + 2 - smallest) as u64) as usize
                 }
             };
             let episode = self.episode(&mut stream, tokens);

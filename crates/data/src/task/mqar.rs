@@ -3,7 +3,9 @@
 //! Arora et al. 2023 ("Zoology", arXiv:2312.04927, section 3): the pairs stand at the beginning, and the gaps to their questions
 //! follow a power law, so that most questions come soon. The place of a question is drawn with a chance of `1 / n` for the n-th
 //! place, their law `n^(a - 1)` with `a = 0.01` but for the exponent. Here the last question ends the text, so that a longer text always
-//! asks further back. With `fill` the pairs take a share of the text, and with longer keys and values it is the recall of several
+//! asks further back, and blanks stand between questions, where the paper has random symbols. Answers are part of the text: were every
+//! key asked for, the last answers would follow from the others without recall, and small models learn that first. So half of the
+//! keys are asked for unless `queries` says otherwise. With `fill` the pairs take a share of the text, and with longer keys and values it is the recall of several
 //! tokens of Vasylenko et al. 2025 (arXiv:2506.16640): `fill = 0.8`, `key_len = 2`, `value_len = 2`, 4 questions.
 
 use super::{Episode, digit, distinct};
@@ -38,8 +40,12 @@ impl Form {
                 .hint("set more `pairs`, or leave it out"));
         }
         if self.fill.is_none() && self.pairs > self.most_pairs() {
-            let allowed =
-                format!("keys of {} letters from {} are {}", self.key_len, self.alphabet, self.most_pairs());
+            let allowed = format!(
+                "{} letters make {} different keys with `key_len = {}`",
+                self.alphabet,
+                self.most_pairs(),
+                self.key_len
+            );
             return Err(Error::value(&key("pairs"), self.pairs, allowed).hint("use a longer `key_len`"));
         }
         Ok(())
@@ -60,11 +66,31 @@ impl Form {
         (pairs + self.queries) * self.pair()
     }
 
-    /// Pairs of a sequence that fits into so many tokens.
+    /// The least tokens of a training sequence: a pair and its question, unless the pairs are a share.
+    pub(super) fn smallest(&self) -> usize {
+        if self.fill.is_some() { self.shortest() } else { 2 * self.pair() }
+    }
+
+    /// Pairs of a sequence that fits into so many tokens. A short one has fewer than are asked for, and fewer questions in
+    /// proportion: small models learn to recall one of two long before one of eight.
     pub(super) fn pairs_of(&self, tokens: usize) -> usize {
-        let Some(fill) = self.fill else { return self.pairs };
-        let wanted = (fill * tokens as f64) as usize / self.pair();
-        wanted.min(tokens / self.pair() - self.queries).max(self.queries)
+        let room = tokens / self.pair();
+        match self.fill {
+            None if tokens >= self.shortest() => self.pairs,
+            None => self.pairs.min(room.div_ceil(2)).min(room - 1),
+            Some(fill) => {
+                let wanted = (fill * tokens as f64) as usize / self.pair();
+                wanted.min(room - self.queries).max(self.queries)
+            }
+        }
+    }
+
+    /// Questions of a sequence of so many pairs, with places for so many.
+    fn questions_of(&self, pairs: usize, places: usize) -> usize {
+        if self.fill.is_some() || pairs == self.pairs {
+            return self.queries.min(places);
+        }
+        (self.queries * pairs / self.pairs).clamp(1, places)
     }
 }
 
@@ -79,11 +105,11 @@ pub(super) fn mqar(stream: &mut Stream, tokens: usize, form: Form) -> Episode {
     for (key, value) in &pairs {
         text.extend(key.iter().chain(value));
     }
-    let asked = distinct(stream, form.queries, count);
     let slots = tokens / form.pair() - count;
-    let mut answers = Vec::with_capacity(form.queries);
-    let mut asked = asked.into_iter();
-    for is_question in questions(stream, form.queries, slots) {
+    let wanted = form.questions_of(count, slots);
+    let mut asked = distinct(stream, wanted, count).into_iter();
+    let mut answers = Vec::with_capacity(wanted);
+    for is_question in questions(stream, wanted, slots) {
         match is_question.then(|| asked.next()).flatten() {
             None => text.extend(std::iter::repeat_n(BLANK, form.pair())),
             Some(index) => {

@@ -52,6 +52,24 @@ fn several_tokens_make_a_key_and_a_value() {
 }
 
 #[test]
+fn a_short_sequence_has_fewer_pairs_and_questions() {
+    let task = TaskConfig::new(TaskKind::Mqar);
+    // Pairs and questions of two tokens each; eight pairs and four questions need 24.
+    for (tokens, wanted) in
+        [(4, (1, 1)), (6, (2, 1)), (8, (2, 1)), (16, (4, 2)), (23, (6, 3)), (24, (8, 4)), (99, (8, 4))]
+    {
+        let told = text(&task, tokens, 1);
+        let letters = |text: &str| text.bytes().filter(u8::is_ascii_lowercase).collect::<Vec<u8>>();
+        let all = letters(&told);
+        let keys: std::collections::BTreeSet<u8> = all.iter().copied().collect();
+        assert_eq!((keys.len(), all.len() - keys.len()), wanted, "{told}");
+        assert_eq!(answers(&task, tokens, 1).len(), wanted.1);
+        assert_eq!(told.len(), tokens / 2 * 2);
+    }
+    assert_eq!((task.smallest(), task.shortest()), (4, 24));
+}
+
+#[test]
 fn questions_come_soon_and_the_last_at_the_end() {
     let task = with(TaskKind::Mqar, |task| (task.pairs, task.queries) = (Some(8), Some(2)));
     // 8 pairs, then 100 places: of the first question the law says 1 / n, the other one is the last place.
@@ -162,7 +180,7 @@ fn an_evaluation_changes_keys_by_its_own_section() {
     for (text, wanted) in [
         ("depth = 0.5", "`evaluate[0].task.depth = 0.5`"),
         ("pairs = 27", "`evaluate[0].task.pairs = 27`"),
-        ("queries = 9", "there are 4 pairs"),
+        ("queries = 9", "there are 8 pairs"),
         ("pairs = 6\nfill = 0.5", "`evaluate[0].task.fill = 0.5`"),
         ("kind = \"copy\"", "an evaluation asks the task that was trained"),
         ("pairz = 6", "evaluate[0].task.pairz"),

@@ -6,7 +6,7 @@ use crate::output::{grouped, status};
 use crate::progress::{Progress, Training};
 use longwave_core::Error;
 use longwave_core::memory_check::shown;
-use longwave_data::{Dataset, Note, Split};
+use longwave_data::{Dataset, Note, Scoring, Split};
 use longwave_eval::memory_check::Need;
 use longwave_eval::{Selection, measure};
 use longwave_experiment::{Event, Observer, Overview};
@@ -184,8 +184,13 @@ pub(crate) fn memory(need: &Need) -> String {
 
 /// The corpus or the task.
 fn describe_text(dataset: &Dataset, vocab_size: usize) -> String {
-    if dataset.task().is_some() {
-        return format!("{}: new sequences every step, vocabulary {vocab_size}", dataset.name());
+    if let Some(task) = dataset.task() {
+        let scored = match task.scoring() {
+            Some(Scoring::Every) => ", every answer of a sequence is scored",
+            Some(Scoring::Last) => ", the last answer of a sequence alone is scored",
+            None => "",
+        };
+        return format!("{}: new sequences every step{scored}, vocabulary {vocab_size}", dataset.name());
     }
     let documents = Split::ALL.map(|split| dataset.tokens(split).documents().to_string()).join(" / ");
     format!(

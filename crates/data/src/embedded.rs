@@ -16,6 +16,12 @@ pub(crate) fn is_named(corpus: &str) -> bool {
     parts.eq(Path::new(NAME).components())
 }
 
+/// The texts of its training split.
+pub(crate) fn training_texts() -> impl Iterator<Item = &'static [u8]> {
+    let is_text = |name: &str| name.starts_with("train/");
+    FILES.iter().filter(move |(name, _)| is_text(name)).map(|(_, content)| *content)
+}
+
 /// Writes the corpus into a cache, where it is not there already, and gives its folder. Every file appears whole, and
 /// all processes write the same.
 pub(crate) fn unpack(cache: &Path) -> Result<PathBuf> {

@@ -62,7 +62,7 @@ pub use record::Record;
 pub use run_text::{RunText, Wanted};
 pub use split::Split;
 pub use split_config::{Part, SplitConfig};
-pub use task::{Questions, Sizes, TaskConfig, TaskKind};
+pub use task::{Filler, Questions, Scoring, Sizes, TaskConfig, TaskKind};
 pub use text_stream::TextStream;
 pub use tokenizer::Tokenizer;
 pub use tokens::TokenFile;

@@ -6,14 +6,24 @@ use crate::column::ColumnType;
 use ColumnType::{Boolean, Number, Text, Whole};
 
 /// The keys of every `[[evaluate]]` block before those of protocols.
-pub(crate) const BLOCK_KEYS: [&str; 9] =
-    ["lengths", "extend", "against", "protocol", "corpus", "split", "checkpoints", "tokens", "key_tokens"];
+pub(crate) const BLOCK_KEYS: [&str; 10] = [
+    "lengths",
+    "extend",
+    "against",
+    "protocol",
+    "corpus",
+    "split",
+    "checkpoints",
+    "tokens",
+    "key_tokens",
+    "task",
+];
 
 /// The key of every `[[evaluate]]` block after those of protocols.
 pub(crate) const EXACT: &str = "exact";
 
 /// The columns before those of protocols.
-pub(crate) const FIRST: [(&str, ColumnType, &str); 19] = [
+pub(crate) const FIRST: [(&str, ColumnType, &str); 21] = [
     ("run", Text, "name of the run, as its config has it"),
     ("seed", Whole, "seed of the run"),
     ("encoding", Text, "kind of the encoding"),
@@ -43,6 +53,12 @@ pub(crate) const FIRST: [(&str, ColumnType, &str); 19] = [
     ("step", Whole, "training step of the checkpoint, counted through all stages"),
     ("stage", Whole, "stage of the checkpoint: 0 is `[train]`"),
     ("bos", Text, "the token that every text began with (`data.bos`); empty for none"),
+    ("task", Text, "values that the evaluation gives keys of the run's task, as JSON; empty for none"),
+    (
+        "score",
+        Text,
+        "of a task whose sequences have several answers, which were scored: `every` or `last`; empty otherwise",
+    ),
     ("train_length", Whole, "L: tokens of a training sequence of the first stage"),
     ("length", Whole, "tokens of context"),
 ];

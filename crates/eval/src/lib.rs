@@ -3,7 +3,7 @@
 //! From a block of a config to its rows:
 //! - [`block`]: one `[[evaluate]]` block with its defaults filled in; [`evaluation`]: the block with its extensions;
 //!   [`sweep`], [`search`]: hyper-parameters that are lists, or searched for; [`windows`]: warnings about windows that
-//!   hide nothing.
+//!   hide nothing; [`task_keys`]: other values for keys of the run's task.
 //! - [`applicability`]: which readings a model allows.
 //! - [`mod@select`]: decides sweeps and searches on the validation split.
 //! - [`protocols`]: which windows are read and which of their tokens are scored; [`plan`]: those windows;
@@ -48,6 +48,7 @@ pub mod select;
 pub mod source;
 pub mod statistics;
 pub mod sweep;
+pub mod task_keys;
 pub mod text;
 pub mod token_log;
 pub mod untrained;
@@ -59,7 +60,7 @@ pub use block::{EvaluateConfig, ResolvedEvaluate};
 pub use evaluation::Evaluation;
 pub use key_tokens::KeyTokens;
 pub use longwave_core::registry::Registered;
-pub use longwave_data::Split;
+pub use longwave_data::{Scoring, Split};
 pub use longwave_train::Validated;
 pub use measure::{Subject, evaluate};
 pub use metrics::{DocumentSums, Metric, PositionRow, PositionTally, Score, Tally};
@@ -74,5 +75,6 @@ pub use scorer::Scorer;
 pub use select::{Selection, check, select};
 pub use source::{Source, notes_of_other_texts};
 pub use statistics::{Mean, paired_difference};
+pub use task_keys::TaskKeys;
 pub use text::Text;
 pub use token_log::TokenLog;

@@ -1,6 +1,7 @@
 //! Runs evaluations: every extension at every length, and the window baseline.
 
 use crate::bigram;
+use crate::block::ResolvedEvaluate;
 use crate::diagnostics;
 use crate::evaluation::Evaluation;
 use crate::key_tokens::OpenedKeys;
@@ -9,7 +10,7 @@ use crate::metrics::chance::{CHANCE, share_of_most_frequent};
 use crate::metrics::{DocumentSums, PositionTally, Score, Values};
 use crate::parts::Parts;
 use crate::plan::{Plan, WINDOW_BASELINE, Window, truncate};
-use crate::row::{FORMAT, ResultRow};
+use crate::row::{FORMAT, ResultRow, Settings};
 use crate::scorer::{Scorer, batches};
 use crate::source::Source;
 use crate::text::{Material, Text};
@@ -59,7 +60,7 @@ pub struct Subject<'a> {
 /// One measurement that is to be made.
 #[derive(Clone, Debug)]
 pub(crate) struct Measurement {
-    pub(crate) length: usize,
+    pub(crate) settings: Settings,
     pub(crate) extend: String,
     pub(crate) extend_config: Value,
     chosen_among: Option<Value>,
@@ -224,7 +225,9 @@ pub(crate) fn measurements(
     let keys = keys.transpose()?;
     for (place, extension) in evaluation.extensions.iter().enumerate() {
         let chosen = evaluation.chosen.iter().find(|chosen| chosen.place == place);
-        for &length in &block.lengths {
+        let extend_config = serde_json::to_value(extension)
+            .map_err(|error| Error::failed(format!("an extension cannot be written as JSON: {error}")))?;
+        for (block, length) in each(block) {
             block.protocol.check_memory(&block.keys, length, resolved, free)?;
             let text = block.text(length, source)?;
             let plan = block.windows(length, &text)?;
@@ -233,12 +236,10 @@ pub(crate) fn measurements(
             }
             let need = needed(&plan, resolved);
             memory_check::check(length, need.reading, free)?;
-            let extend_config = serde_json::to_value(extension)
-                .map_err(|error| Error::failed(format!("an extension cannot be written as JSON: {error}")))?;
             tasks.push(Measurement {
-                length,
+                settings: settings(&block, source, length, extension.kind())?,
                 extend: extension.kind().to_owned(),
-                extend_config,
+                extend_config: extend_config.clone(),
                 chosen_among: chosen.map(|chosen| chosen.among.clone()),
                 reading: reading(model, extension, block.train_length, length)?,
                 text,
@@ -249,12 +250,13 @@ pub(crate) fn measurements(
             });
         }
     }
-    let lengths = if evaluation.baseline { block.lengths.as_slice() } else { &[] };
-    for &length in lengths {
+    for (block, length) in each(block).filter(|_| evaluation.baseline) {
         let text = block.text(length, source)?;
-        let plan = truncate(&block.windows(length, &text)?, block.train_length, block.exact);
+        let mut plan = truncate(&block.windows(length, &text)?, block.train_length, block.exact);
+        // Between two answers there is nothing to score.
+        plan.windows.retain(|it| text.scored(it.document, it.first..it.end).next().is_some());
         tasks.push(Measurement {
-            length,
+            settings: settings(&block, source, length, WINDOW_BASELINE)?,
             extend: WINDOW_BASELINE.to_owned(),
             extend_config: Value::Null,
             chosen_among: None,
@@ -267,6 +269,25 @@ pub(crate) fn measurements(
         });
     }
     Ok(tasks)
+}
+
+/// What a row says of the protocol and of what is read, asked in the block's first way.
+pub(crate) fn settings(
+    block: &ResolvedEvaluate,
+    source: &Source<'_>,
+    length: usize,
+    extend: &str,
+) -> Result<Settings> {
+    let asked = source.asking(&block.tasks[0])?;
+    Ok(Settings { score: asked.scoring(), ..source.settings(block.settings(length, extend)) })
+}
+
+/// Every way to ask a block's task, at every length.
+fn each(block: &ResolvedEvaluate) -> impl Iterator<Item = (ResolvedEvaluate, usize)> {
+    block.variants().flat_map(|variant| {
+        let lengths = variant.lengths.clone();
+        lengths.into_iter().map(move |length| (variant.clone(), length))
+    })
 }
 
 /// What the largest batch of a plan takes besides the weights.
@@ -300,8 +321,8 @@ fn blank(
     task: &Measurement,
     source: &Source<'_>,
 ) -> ResultRow {
-    let mut settings = evaluation.block.settings(task.length, &task.extend);
-    settings.key_tokens = task.keys.as_ref().map(|keys| keys.hash.clone());
+    let key_tokens = task.keys.as_ref().map(|keys| keys.hash.clone());
+    let settings = Settings { key_tokens, ..task.settings.clone() };
     ResultRow {
         format: FORMAT,
         run: subject.config.name.clone(),
@@ -314,7 +335,7 @@ fn blank(
         checkpoint: subject.checkpoint.to_owned(),
         step: subject.step,
         stage: subject.stage,
-        settings: source.settings(settings),
+        settings,
         corpus: Some(source.name.clone()),
         text_hash: source.text_hash.clone(),
         key_tokens_file: evaluation.block.key_tokens.clone(),
@@ -335,10 +356,18 @@ fn blank(
     }
 }
 
+/// The tokens that are scored.
+fn scored_tokens(text: &Text, plan: &Plan) -> impl Iterator<Item = u32> {
+    plan.windows.iter().flat_map(|window| {
+        let targets = window.first..window.end;
+        let tokens = text.read(window.document, targets.clone());
+        text.scored(window.document, targets).map(move |token| tokens[token - window.first])
+    })
+}
+
 /// How many of the scored tokens are this one.
 fn scored(text: &Text, plan: &Plan, id: u32) -> u64 {
-    let read = |window: &Window| text.read(window.document, window.first..window.end);
-    plan.windows.iter().flat_map(read).filter(|token| *token == id).count() as u64
+    scored_tokens(text, plan).filter(|token| *token == id).count() as u64
 }
 
 /// Fills in what was measured.
@@ -354,15 +383,14 @@ fn measure(
     let tally = scorer.tally(plan, scores, &task.parts).with(watched);
     row.values = tally
         .values(block.protocol.material())
-        .ok_or_else(|| Error::failed(format!("no token was scored at length {}", task.length)))?;
+        .ok_or_else(|| Error::failed(format!("no token was scored at length {}", task.settings.length)))?;
     if task.text.material() == Material::Answers {
-        let read = |window: &Window| task.text.read(window.document, window.first..window.end);
-        row.values.set(CHANCE, share_of_most_frequent(plan.windows.iter().flat_map(read)));
+        row.values.set(CHANCE, share_of_most_frequent(scored_tokens(&task.text, plan)));
     }
     row.positions = block
         .protocol
         .bucket(&block.keys)
-        .map(|bucket| PositionTally::of(plan, scores, task.length, bucket).rows());
+        .map(|bucket| PositionTally::of(plan, scores, task.settings.length, bucket).rows());
     (row.tokens, row.bytes) = (tally.tokens(), tally.bytes());
     (row.documents, row.skipped_documents) = (tally.documents(), tally.skipped_documents());
     let sums = tally.sums();

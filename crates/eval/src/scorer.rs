@@ -53,11 +53,13 @@ impl Scorer<'_> {
         let count = parts.count(self.text.lengths().len());
         let mut tally = Tally::new(count, plan.skipped_documents).of_blocks(parts.are_blocks());
         for (window, scores) in plan.windows.iter().zip(scores) {
-            tally.add(
-                parts.of_window(window),
-                scores,
-                self.text.bytes(window.document, window.first..window.end),
-            );
+            let targets = window.first..window.end;
+            let scored: Vec<Score> = self
+                .text
+                .scored(window.document, targets.clone())
+                .map(|token| scores[token - window.first])
+                .collect();
+            tally.add(parts.of_window(window), &scored, self.text.bytes(window.document, targets));
         }
         tally
     }

@@ -2,10 +2,11 @@
 
 use crate::evaluation::Evaluation;
 use crate::row::Settings;
+use crate::task_keys::TaskKeys;
 use crate::text::Text;
 use longwave_core::file::sha256_of;
 use longwave_core::{Error, Result};
-use longwave_data::{Dataset, Note, OtherText, Split, TokenFile};
+use longwave_data::{Dataset, Note, OtherText, Scoring, Split, TaskConfig, TokenFile};
 
 /// Where documents come from: a split of the run's corpus, other text, or a task.
 #[derive(Clone, Debug)]
@@ -13,6 +14,8 @@ pub struct Source<'a> {
     dataset: &'a Dataset,
     tokens: TokenFile,
     split: Split,
+    /// The task that is asked.
+    task: Option<TaskConfig>,
     /// The corpus as written, or the task.
     pub name: String,
     /// Identifies other text than the corpus of the run's config.
@@ -46,13 +49,15 @@ impl<'a> Source<'a> {
                 let text_hash = dataset.text_hash(split).map(str::to_owned);
                 let (tokens, name) = (dataset.tokens(split).clone(), dataset.name());
                 let notes = dataset.notes();
-                Self { dataset, tokens, split, name, hash: None, text_hash, notes }
+                let task = dataset.task().cloned();
+                Self { dataset, tokens, split, task, name, hash: None, text_hash, notes }
             }
             Some(corpus) => {
                 let OtherText { tokens, content_hash, text_hash, notes } =
                     dataset.other_text(corpus, split)?;
                 let (name, hash) = (corpus.to_owned(), Some(content_hash));
-                Self { dataset, tokens, split, name, hash, text_hash, notes }
+                let task = dataset.task().cloned();
+                Self { dataset, tokens, split, task, name, hash, text_hash, notes }
             }
         })
     }
@@ -65,7 +70,19 @@ impl<'a> Source<'a> {
 
     /// Whether the run's task can be asked here.
     pub fn has_task(&self) -> bool {
-        self.dataset.task().is_some()
+        self.task.is_some()
+    }
+
+    /// The same with other values for keys of the task.
+    pub fn asking(&self, keys: &TaskKeys) -> Result<Self> {
+        let task = self.task.as_ref().filter(|_| !keys.is_empty());
+        let task = task.map(|task| keys.applied(task)).transpose()?;
+        Ok(Self { task: task.or_else(|| self.task.clone()), ..self.clone() })
+    }
+
+    /// Which answers of a task's sequences are scored; `None` where they have one alone.
+    pub fn scoring(&self) -> Option<Scoring> {
+        self.task.as_ref().and_then(TaskConfig::scoring)
     }
 
     /// Whether this is other text than what the run was trained on.
@@ -94,7 +111,7 @@ impl<'a> Source<'a> {
 
     /// Sequences of the run's task, others in every split.
     pub fn questions(&self, count: usize, length: usize) -> Result<Text> {
-        match self.dataset.task() {
+        match &self.task {
             Some(task) => Ok(Text::questions(task.questions(self.split, count, length)?)),
             None => Err(Error::failed("a run that was trained on a corpus has no task to ask")),
         }

@@ -113,7 +113,7 @@ fn nested(items: &[Value]) -> bool {
 }
 
 /// The table with every combination of the lists' items.
-fn combinations(table: &Table, lists: &[(&String, &Vec<Value>)]) -> Vec<Table> {
+pub(crate) fn combinations(table: &Table, lists: &[(&String, &Vec<Value>)]) -> Vec<Table> {
     let mut tables = vec![table.clone()];
     for (key, items) in lists {
         let with = |table: &Table, item: &Value| {

@@ -37,8 +37,8 @@ enum Form {
     /// Passages of so many tokens, each repeated to a window of `length + 1`, see
     /// [`crate::protocols::repeated_text::repeated_text`].
     Tiled { passage: usize, length: usize },
-    /// Sequences of a task, whose answers begin at these tokens and end with the document.
-    Questions { answers: Vec<usize> },
+    /// Sequences of a task, with the answers of each that are scored, in order.
+    Questions { answers: Vec<Vec<Range<usize>>> },
 }
 
 impl Text {
@@ -62,12 +62,23 @@ impl Text {
         Self { tokens, form: Form::Questions { answers } }
     }
 
-    /// Where the answers of a task begin, each in its document; none in text.
-    pub fn answers(&self) -> &[usize] {
+    /// The answers of each sequence of a task; none in text.
+    pub fn answers(&self) -> &[Vec<Range<usize>>] {
         match &self.form {
             Form::Questions { answers } => answers,
             Form::Documents | Form::Tiled { .. } => &[],
         }
+    }
+
+    /// The tokens of a range that are scored, by their places: all of a text, and those of answers of a task.
+    pub fn scored(&self, document: usize, range: Range<usize>) -> impl Iterator<Item = usize> {
+        let answers = self.answers().get(document);
+        range.filter(move |&token| {
+            answers.is_none_or(|answers| {
+                let next = answers.partition_point(|answer| answer.end <= token);
+                answers.get(next).is_some_and(|answer| answer.start <= token)
+            })
+        })
     }
 
     /// What its documents are made of.
@@ -168,9 +179,14 @@ mod tests {
     }
 
     #[test]
-    fn a_question_knows_where_its_answer_begins() {
-        let text = Text::questions(Questions { tokens: tokens(), answers: vec![7, 2] });
-        assert_eq!(text.answers(), [7, 2]);
+    fn a_question_knows_its_answers() {
+        let alone = 2..3;
+        let answers = vec![vec![2..3, 7..10], vec![alone]];
+        let text = Text::questions(Questions { tokens: tokens(), answers: answers.clone() });
+        assert_eq!(text.answers(), answers);
+        assert_eq!(text.scored(0, 1..9).collect::<Vec<_>>(), [2, 7, 8]);
+        assert_eq!(text.scored(0, 3..7).count(), 0);
+        assert_eq!(Text::documents(tokens()).scored(0, 3..7).count(), 4);
         assert_eq!((text.read(1, 0..3), text.bytes(1, 0..3)), (vec![100, 101, 102], 0));
     }
 }

@@ -45,9 +45,11 @@ impl TokenLog {
     /// Adds the scored tokens of one measurement, in the order of its plan.
     pub fn add(&mut self, row: &ResultRow, text: &Text, plan: &Plan, scores: &[Vec<Score>]) -> Result<()> {
         for (window, scores) in plan.windows.iter().zip(scores) {
-            let tokens = text.read(window.document, window.first..window.end);
+            let targets = window.first..window.end;
+            let tokens = text.read(window.document, targets.clone());
             let document = text.name(window.document);
-            for ((position, token), score) in (window.first..).zip(tokens).zip(scores) {
+            for position in text.scored(window.document, targets) {
+                let (token, score) = (tokens[position - window.first], scores[position - window.first]);
                 let values = [
                     json!(row.run),
                     json!(row.seed),

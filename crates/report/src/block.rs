@@ -5,7 +5,7 @@
 //! appearance with the window baseline last; the seeds of a run share a line.
 
 use crate::kept_steps::without_kept_steps;
-use longwave_eval::{ResultRow, Settings, Split, WINDOW_BASELINE};
+use longwave_eval::{ResultRow, Settings, Split, TaskKeys, WINDOW_BASELINE};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,9 +30,11 @@ pub struct Line<'a> {
     pub encoding: String,
     /// Kind of the extension.
     pub extend: String,
-    /// The extension's kind, with the keys in which its config differs from others of that kind, and those that were
-    /// chosen.
+    /// The extension's kind, with the keys in which its config, and how the task was asked, differ from others of that
+    /// kind, and those that were chosen.
     pub label: String,
+    /// What the evaluation gave keys of the run's task.
+    pub task: TaskKeys,
     /// Whether its values were chosen on the validation split.
     pub chosen: bool,
     /// The rows of each length, one per seed.
@@ -71,6 +73,17 @@ impl Block<'_> {
         }
     }
 
+    /// The ways in which the task was asked, in order of first appearance.
+    pub fn tasks(&self) -> Vec<&TaskKeys> {
+        let mut tasks: Vec<&TaskKeys> = Vec::new();
+        for line in &self.lines {
+            if !tasks.contains(&&line.task) {
+                tasks.push(&line.task);
+            }
+        }
+        tasks
+    }
+
     pub fn rows(&self) -> impl Iterator<Item = &ResultRow> {
         self.lines.iter().flat_map(|line| line.rows.values().flatten().copied())
     }
@@ -82,7 +95,7 @@ impl Block<'_> {
 pub fn blocks(rows: &[ResultRow]) -> Vec<Block<'_>> {
     let mut groups: Vec<(Settings, &str, Vec<&ResultRow>)> = Vec::new();
     for row in without_kept_steps(rows) {
-        let settings = row.settings.without_length();
+        let settings = row.settings.of_table();
         match groups.iter_mut().find(|group| group.0 == settings && group.1 == row.checkpoint) {
             Some(group) => group.2.push(row),
             None => groups.push((settings, &row.checkpoint, vec![row])),
@@ -125,14 +138,15 @@ pub(crate) fn block_of<'a>(settings: &Settings, checkpoint: &str, rows: &[&'a Re
         let (config, among) = (config_of(row), among(row));
         let same = |(other, line): &(Value, Line)| {
             let alike = if line.chosen { line.among() == among } else { among.is_none() && *other == config };
-            line.run == run && line.extend == row.extend && alike
+            line.run == run && line.extend == row.extend && line.task == row.settings.task && alike
         };
         let index = if let Some(index) = lines.iter().position(same) {
             index
         } else {
             let (encoding, extend) = (row.encoding.clone(), row.extend.clone());
             let (label, chosen, rows) = (extend.clone(), among.is_some(), BTreeMap::new());
-            lines.push((config, Line { run, encoding, extend, label, chosen, rows }));
+            let task = row.settings.task.clone();
+            lines.push((config, Line { run, encoding, extend, label, task, chosen, rows }));
             lines.len() - 1
         };
         add(lines[index].1.rows.entry(row.settings.length).or_default(), row);
@@ -141,7 +155,8 @@ pub(crate) fn block_of<'a>(settings: &Settings, checkpoint: &str, rows: &[&'a Re
     add_differing_keys(&mut lines);
     let lines = baseline_last(lines.into_iter().map(|(_, line)| line).collect());
     let lengths: BTreeSet<usize> = rows.iter().map(|row| row.settings.length).collect();
-    let settings = Settings { length: lengths.first().copied().unwrap_or(0), ..settings.clone() };
+    let settings =
+        Settings { length: lengths.first().copied().unwrap_or(0), task: common(&lines), ..settings.clone() };
     Block { settings, checkpoint: checkpoint.to_owned(), lengths: lengths.into_iter().collect(), lines }
 }
 
@@ -182,7 +197,14 @@ fn join_chosen_values(lines: &mut [(Value, Line)]) {
     }
 }
 
-/// An extension's config without its kind; the baseline's says whether it is exact.
+/// What all lines were asked with.
+fn common(lines: &[Line]) -> TaskKeys {
+    let mut fields = lines.first().map(|line| line.task.fields().clone()).unwrap_or_default();
+    fields.retain(|key, value| lines.iter().all(|line| line.task.fields().get(key) == Some(value)));
+    TaskKeys::of(fields)
+}
+
+/// An extension's config without its kind, with how the task was asked; the baseline's says whether it is exact.
 fn config_of(row: &ResultRow) -> Value {
     let mut config = match &row.extend_config {
         Value::Object(fields) => fields.clone(),
@@ -192,6 +214,7 @@ fn config_of(row: &ResultRow) -> Value {
     if row.settings.exact == Some(true) {
         config.insert("exact".into(), true.into());
     }
+    config.extend(row.settings.task.fields().clone());
     Value::Object(config)
 }
 
@@ -214,12 +237,17 @@ fn add_differing_keys(lines: &mut [(Value, Line)]) {
         let keys: Vec<String> = fields
             .iter()
             .filter(|(key, _)| differs(key) || given(key))
-            .map(|(key, value)| format!("{key} = {}", shown(value)))
+            .map(|(key, value)| assigned(key, value))
             .collect();
         if !keys.is_empty() {
             lines[index].1.label = format!("{} ({})", line.extend, keys.join(", "));
         }
     }
+}
+
+/// A key with its value in a label.
+pub(crate) fn assigned(key: &str, value: &Value) -> String {
+    format!("{key} = {}", shown(value))
 }
 
 /// A value in a label; a long list by its ends.

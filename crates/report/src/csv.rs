@@ -99,7 +99,7 @@ mod tests {
     use super::*;
     use crate::example;
     use longwave_eval::protocols::{self, Keys};
-    use longwave_eval::{BigramRow, LastSeen, ReferenceDifference, Settings};
+    use longwave_eval::{BigramRow, LastSeen, ReferenceDifference, Scoring, Settings, TaskKeys};
     use serde_json::json;
     use std::collections::BTreeSet;
 
@@ -121,6 +121,8 @@ mod tests {
                 corpus_hash: Some("beef".into()),
                 key_tokens: Some("feed".into()),
                 bos: Some("<s>".into()),
+                task: TaskKeys::of(Map::from_iter([("depth".to_owned(), json!(0.5))])),
+                score: Some(Scoring::Every),
                 keys: Keys::of(&every_key),
                 exact: Some(true),
                 ..row.settings.clone()
@@ -166,6 +168,8 @@ mod tests {
         for (name, value) in [
             ("bucket", json!(16)),
             ("sequences", json!(16)),
+            ("task", json!("{\"depth\":0.5}")),
+            ("score", json!("every")),
             ("exact", json!(true)),
             ("extend_config", json!("{\"kind\":\"yarn\"}")),
             ("against", json!("{\"kind\":\"ntk\"}")),
@@ -189,11 +193,11 @@ mod tests {
     #[test]
     fn csv_form() {
         let expected = "\
-run,seed,encoding,extend,extend_config,chosen_among,protocol,corpus,corpus_hash,text_hash,split,key_tokens,key_tokens_file,checkpoint,step,stage,bos,train_length,length,\
+run,seed,encoding,extend,extend_config,chosen_among,protocol,corpus,corpus_hash,text_hash,split,key_tokens,key_tokens_file,checkpoint,step,stage,bos,task,score,train_length,length,\
 target,max_length,window_stride,windows_per_document,stride,bucket,passage,sequences,exact,tokens,documents,\
 skipped_documents,bytes,unknown_tokens,nll,nll_se,ppl,ppl_se,bpb,accuracy,accuracy_se,exact_match,exact_match_se,exact_match_low,exact_match_high,chance,against,difference,\
 difference_se,config_hash,device,repeatable,threads,version,format
-rope,0,rope,direct,\"{\"\"kind\"\":\"\"direct\"\",\"\"note\"\":\"\"a, \\\"\"b\\\"\"\"\"}\",,fixed_target,data/sotu,,7e47,test,,,last,600,0,,128,128,\
+rope,0,rope,direct,\"{\"\"kind\"\":\"\"direct\"\",\"\"note\"\":\"\"a, \\\"\"b\\\"\"\"\"}\",,fixed_target,data/sotu,,7e47,test,,,last,600,0,,,,128,128,\
 128,1024,1024,,,,,,,4096,8,1,10240,,2.5,0.01,12.25,0.1225,1.5,0.5,0.01,,,,,,,,,hash of rope,cpu,,2,0.1.0,1
 ";
         let mut row = example::row("rope", "direct", 128, 12.0).with("nll", 2.5).with("ppl", 12.25);

@@ -34,7 +34,7 @@ pub fn histories(rows: &[ResultRow]) -> Vec<History<'_>> {
     let mut groups: Vec<(Settings, BTreeMap<u64, Vec<&ResultRow>>)> = Vec::new();
     let has_kept = kept(rows);
     for row in rows {
-        let settings = row.settings.without_length();
+        let settings = row.settings.of_table();
         if !has_kept.contains(&source(row)) || !(row.is_of_kept_step() || row.checkpoint == "last") {
             continue;
         }

@@ -65,8 +65,9 @@ impl<'a> Scored<'a> {
     /// Whether it is scored as another one is, but for the extensions.
     pub(crate) fn is_alike(&self, other: &Self) -> bool {
         let of = |it: &Self| {
-            let ResolvedEvaluate { protocol, split, keys, corpus, key_tokens, .. } = it.block;
-            (it.length, *protocol, *split, keys.clone(), corpus.clone(), key_tokens.clone())
+            let ResolvedEvaluate { protocol, split, keys, corpus, key_tokens, tasks, .. } = it.block;
+            let text = (corpus.clone(), key_tokens.clone(), tasks.clone());
+            (it.length, *protocol, *split, keys.clone(), text)
         };
         self.data == other.data && of(self) == of(other)
     }

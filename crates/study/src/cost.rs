@@ -91,8 +91,11 @@ pub fn check_texts(plan: &Plan, runs: &[usize], corpora: &mut dyn Corpora) -> Re
         }
         seen.push((data, blocks));
         for (place, evaluation) in job.config.evaluations()?.iter().enumerate() {
-            for &length in &evaluation.block.lengths {
-                corpora.windows(data, &evaluation.block, length).map_err(|error| {
+            let lengths = &evaluation.block.lengths;
+            for (block, &length) in
+                evaluation.block.variants().flat_map(|it| lengths.iter().map(move |at| (it.clone(), at)))
+            {
+                corpora.windows(data, &block, length).map_err(|error| {
                     let run = plan.runs[index].title();
                     let hint =
                         error.hint_text().unwrap_or("evaluate shorter lengths, or other text").to_owned();
@@ -123,7 +126,8 @@ fn readings_of(job: &Job, corpora: &mut dyn Corpora) -> Option<Readings> {
         let reported = (block.clone(), evaluation.extensions.len() + evaluation.pending.len());
         for (block, times) in std::iter::once(reported).chain(trials) {
             for &length in &block.lengths {
-                readings.push((length, (tokens_read(&plan(&block, length)?) * times) as f64));
+                readings
+                    .push((length, (tokens_read(&plan(&block, length)?) * times * block.tasks.len()) as f64));
             }
         }
         let mut baselines = Vec::new();

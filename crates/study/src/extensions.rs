@@ -2,7 +2,7 @@
 
 use crate::plan::Plan;
 use longwave_data::Split;
-use longwave_eval::{Evaluation, ResultRow, WINDOW_BASELINE};
+use longwave_eval::{Evaluation, ResultRow, TaskKeys, WINDOW_BASELINE};
 use longwave_position::ExtensionConfig;
 use serde_json::{Map, Value};
 use std::collections::HashSet;
@@ -22,17 +22,28 @@ impl Extension {
         Self { name: kind.to_owned(), config: config.clone() }
     }
 
+    /// The same, of a task that is asked with other values.
+    pub(crate) fn asked(mut self, task: &TaskKeys) -> Self {
+        if !task.is_empty() {
+            let mut fields = self.config.as_object().cloned().unwrap_or_default();
+            fields.extend(task.fields().clone());
+            self.config = Value::Object(fields);
+        }
+        self
+    }
+
     pub(crate) fn of_row(row: &ResultRow) -> Self {
-        match &row.chosen_among {
+        let extension = match &row.chosen_among {
             // On the validation split every candidate has rows of its own.
             Some(among) if row.settings.split != Split::Valid => {
                 Self::chosen(&row.extend, &row.extend_config, among)
             }
             _ => Self::of_config(&row.extend, &row.extend_config),
-        }
+        };
+        extension.asked(&row.settings.task)
     }
 
-    /// Those of an evaluation.
+    /// Those of an evaluation, for each way to ask a task, with the window baseline.
     pub(crate) fn of_evaluation(evaluation: &Evaluation) -> Vec<Self> {
         // A value without a JSON form is an error when it is measured.
         let json = |extension: &ExtensionConfig| serde_json::to_value(extension).unwrap_or_default();
@@ -42,7 +53,10 @@ impl Extension {
             let config = pending.sweep.candidates().first().map(json).unwrap_or_default();
             Self::chosen(pending.sweep.kind(), &config, &pending.among(&evaluation.block))
         });
-        fixed.chain(chosen).collect()
+        let baseline = Self::of_config(WINDOW_BASELINE, &Value::Null);
+        let all: Vec<Self> = fixed.chain(chosen).chain([baseline]).collect();
+        let tasks = evaluation.block.tasks.iter();
+        tasks.flat_map(|task| all.iter().map(move |one| one.clone().asked(task))).collect()
     }
 
     fn chosen(kind: &str, config: &Value, among: &Value) -> Self {
@@ -76,7 +90,10 @@ impl Extensions {
                 evaluations.flat_map(|it| Extension::of_evaluation(&it)).for_each(|it| extensions.add(it));
             }
         }
-        extensions.add(Extension::of_config(WINDOW_BASELINE, &Value::Null));
+        if !extensions.0.iter().any(|(name, _)| name == WINDOW_BASELINE) {
+            extensions.add(Extension::of_config(WINDOW_BASELINE, &Value::Null));
+        }
+        extensions.0.sort_by_key(|(name, _)| name == WINDOW_BASELINE);
         extensions
     }
 
@@ -162,6 +179,29 @@ mod tests {
         assert_eq!(meant("rerope window=L/2", &labels), Some(&labels[2]));
         assert_eq!(meant("linear", &labels), Some(&labels[3]));
         assert_eq!(meant("rerope", &labels), None);
+    }
+
+    #[test]
+    fn ways_to_ask_a_task_are_told_apart() {
+        let asked = |extend: &str, depth: f64| {
+            let mut row = row(extend, 256, 0, &[1.0]);
+            let fields = Map::from_iter([("depth".to_owned(), json!(depth))]);
+            row.settings.task = TaskKeys::of(fields);
+            if extend == WINDOW_BASELINE {
+                row.extend_config = Value::Null;
+            }
+            Extension::of_row(&row)
+        };
+        let mut extensions = Extensions::default();
+        for extend in ["ntk", WINDOW_BASELINE] {
+            for depth in [0.25, 0.5] {
+                extensions.add(asked(extend, depth));
+            }
+        }
+        let labels =
+            ["ntk depth=0.25", "ntk depth=0.5", "window_baseline depth=0.25", "window_baseline depth=0.5"];
+        assert_eq!(extensions.labels(), labels);
+        assert_eq!(extensions.label(&asked(WINDOW_BASELINE, 0.5)), labels[3]);
     }
 
     #[test]

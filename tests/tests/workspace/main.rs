@@ -59,6 +59,7 @@ mod string;
 #[cfg(unix)]
 mod study;
 mod supply;
+mod tasks;
 mod temperature;
 mod texts;
 mod texts_of_files;

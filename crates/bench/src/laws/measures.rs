@@ -34,7 +34,7 @@ pub fn plans_hold(protocol: Protocol) -> Outcome {
     for length in LENGTHS {
         // Sequences of a task are as long as the length, and end with their answer.
         let tokens = if of_task { vec![length + 1; 4] } else { TOKENS.to_vec() };
-        let answers = if of_task { vec![length - 3; 4] } else { Vec::new() };
+        let answers = if of_task { vec![vec![length - 3..length + 1]; 4] } else { Vec::new() };
         let documents = Documents { tokens: &tokens, answers: &answers };
         let plan = protocol.plan(&keys, length, &documents);
         ensure(protocol.plan(&keys, length, &documents) == plan, || {

@@ -143,6 +143,7 @@ fn evaluations(arguments: &Arguments, corpus: Option<&str>) -> Result<Vec<Evalua
         for key in protocols::keys().into_iter().filter(|key| *key != WINDOWS_PER_DOCUMENT) {
             block.remove(key.name);
         }
+        block.remove("task");
         block.insert("protocol".to_owned(), Value::String(protocol.clone()));
     }
     if let Some(corpus) = corpus {
@@ -150,6 +151,7 @@ fn evaluations(arguments: &Arguments, corpus: Option<&str>) -> Result<Vec<Evalua
         if config.run.data.task.is_some() && arguments.protocol.is_none() {
             block.remove("protocol");
             block.remove("sequences");
+            block.remove("task");
         }
         block.insert("corpus".to_owned(), Value::String(corpus.to_owned()));
         block.remove("split");

@@ -1,37 +1,7 @@
 //! Something said once, asked for at the end.
 
-use super::{Episode, LETTERS, below, letters};
+use super::{Episode, below, digit, letters};
 use longwave_core::random::Stream;
-
-const FILLER: &[u8] = b"the grass is green. the sky is blue. the sun is yellow. ";
-const TELL: &[u8] = b"the pass key is ";
-const END: &[u8] = b". ";
-
-/// Characters of a passkey sequence without filler and digits.
-pub(super) const PASSKEY_TEXT: usize = 2 * TELL.len() + END.len();
-
-fn digit(stream: &mut Stream) -> u8 {
-    b'0' + below(stream, 10) as u8
-}
-
-/// Filler, the key told somewhere in it, each place equally likely, and the question.
-pub(super) fn passkey(stream: &mut Stream, tokens: usize, digits: usize) -> Episode {
-    let key: Vec<u8> = (0..digits).map(|_| digit(stream)).collect();
-    let filler = tokens - PASSKEY_TEXT - 2 * digits;
-    let before = below(stream, filler + 1);
-    let text = |count: usize| FILLER.iter().copied().cycle().take(count).collect::<Vec<u8>>();
-    let prompt = [&text(before), TELL, &key, END, &text(filler - before), TELL].concat();
-    Episode::new(prompt, key)
-}
-
-/// Random letters, with one `#` and its digit among them and the `#` again at the end.
-pub(super) fn needle(stream: &mut Stream, tokens: usize) -> Episode {
-    let mut prompt = letters(stream, tokens - 4, LETTERS);
-    let (place, value) = (below(stream, prompt.len() + 1), digit(stream));
-    prompt.splice(place..place, [b'#', value]);
-    prompt.push(b'#');
-    Episode::new(prompt, [value])
-}
 
 /// Random letters; the last one occurs once before, and what followed it then follows again.
 pub(super) fn induction(stream: &mut Stream, tokens: usize, alphabet: usize) -> Episode {
@@ -73,7 +43,8 @@ pub(super) fn most_pairs(alphabet: usize) -> usize {
     alphabet * alphabet
 }
 
-pub(super) fn assoc(stream: &mut Stream, tokens: usize, alphabet: usize) -> Episode {
+/// Pairs, and the question of one. A given `depth` asks for the pair at that share of the way, others being alike.
+pub(super) fn assoc(stream: &mut Stream, tokens: usize, alphabet: usize, depth: Option<f64>) -> Episode {
     let count = pairs(tokens);
     // The beginning of a shuffle: different keys, each choice equally likely.
     let mut keys: Vec<usize> = (0..most_pairs(alphabet)).collect();
@@ -87,7 +58,9 @@ pub(super) fn assoc(stream: &mut Stream, tokens: usize, alphabet: usize) -> Epis
         prompt.extend([key[0], key[1], value, b' ']);
         told.push((key, value));
     }
-    let (key, value) = told[below(stream, count)];
+    let drawn = below(stream, count);
+    let asked = depth.map_or(drawn, |depth| (depth * (count - 1) as f64).round() as usize);
+    let (key, value) = told[asked];
     prompt.extend([b'?', key[0], key[1]]);
     Episode::new(prompt, [value])
 }

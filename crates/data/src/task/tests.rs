@@ -1,6 +1,6 @@
 use super::*;
 
-const ALL: [TaskKind; 22] = [
+const ALL: [TaskKind; 28] = [
     TaskKind::Copy,
     TaskKind::DuplicateString,
     TaskKind::ReverseString,
@@ -23,26 +23,42 @@ const ALL: [TaskKind; 22] = [
     TaskKind::FixedOffset,
     TaskKind::AssocRecall,
     TaskKind::DupKeyRecall,
+    TaskKind::FlipFlop,
+    TaskKind::Mqar,
+    TaskKind::VariableTracking,
+    TaskKind::SelectiveCopy,
+    TaskKind::Argmax,
+    TaskKind::NBack,
 ];
 
-/// Prompt and answer of one sequence.
-fn sequence(kind: TaskKind, tokens: usize, index: u64) -> (String, String) {
-    let episode = TaskConfig::new(kind).episode(&mut Stream::new(7, "test", index), tokens);
-    (String::from_utf8(episode.prompt).unwrap(), String::from_utf8(episode.answer).unwrap())
+/// What stands before each answer of one sequence, and the answer.
+pub(super) fn answers(task: &TaskConfig, tokens: usize, index: u64) -> Vec<(String, String)> {
+    let episode = task.episode(&mut Stream::new(7, "test", index), tokens);
+    let text = String::from_utf8(episode.tokens).unwrap();
+    let of = |answer: &Range<usize>| (text[..answer.start].to_owned(), text[answer.clone()].to_owned());
+    episode.answers.iter().map(of).collect()
+}
+
+/// The whole text of one sequence.
+pub(super) fn text(task: &TaskConfig, tokens: usize, index: u64) -> String {
+    String::from_utf8(task.episode(&mut Stream::new(7, "test", index), tokens).tokens).unwrap()
 }
 
 #[test]
 fn every_task_fits_every_length_and_uses_it() {
     for kind in ALL {
         let task = TaskConfig::new(kind);
-        for tokens in (task.shortest()..task.shortest() + 40).chain([129, 1025]) {
+        for tokens in (task.smallest()..task.shortest() + 40).chain([129, 1025]) {
             for index in 0..5 {
                 let episode = task.episode(&mut Stream::new(0, "test", index), tokens);
-                assert!(!episode.prompt.is_empty() && !episode.answer.is_empty(), "{kind:?} {tokens}");
-                assert!(episode.len() <= tokens, "{kind:?}: {} of {tokens}", episode.len());
+                let length = episode.tokens.len();
+                let ends = episode.answers.iter().flat_map(|it| [it.start, it.end]);
+                assert!(ends.clone().is_sorted_by(|a, b| a < b), "{kind:?}");
+                assert!(ends.min().unwrap() > 0 && episode.answers.last().unwrap().end == length, "{kind:?}");
+                assert!(length <= tokens, "{kind:?}: {length} of {tokens}");
                 // Operations on a stack shrink it; nothing else leaves much of the room unused.
                 if tokens > 1000 && kind != TaskKind::StackManipulation {
-                    assert!(episode.len() + 8 > tokens, "{kind:?}: {} of {tokens}", episode.len());
+                    assert!(length + 8 > tokens, "{kind:?}: {length} of {tokens}");
                 }
             }
         }
@@ -136,6 +152,41 @@ fn expected(kind: TaskKind, prompt: &str) -> String {
             assert_eq!(solutions.len(), 1, "{prompt}");
             solutions[0].to_string()
         }
+        _ => looked_up(kind, prompt),
+    }
+}
+
+/// The same for tasks that look up what was said before.
+fn looked_up(kind: TaskKind, prompt: &str) -> String {
+    let given = prompt.trim_end_matches('=');
+    match kind {
+        TaskKind::FlipFlop => {
+            let written = prompt.as_bytes().chunks(2).rfind(|pair| pair[0] == b'w').unwrap();
+            assert!(prompt.ends_with('r') && prompt.starts_with('w'), "{prompt}");
+            char::from(written[1]).to_string()
+        }
+        TaskKind::Mqar => {
+            let told = prompt.find(&prompt[prompt.len() - 1..]).unwrap();
+            assert!(told < 16, "eight pairs begin the text: {prompt}");
+            prompt[told + 1..told + 2].to_owned()
+        }
+        TaskKind::VariableTracking => {
+            let mut name = prompt[prompt.len() - 2..prompt.len() - 1].to_owned();
+            while name.as_bytes()[0].is_ascii_lowercase() {
+                let told = prompt.find(&format!("{name}=")).unwrap();
+                name = prompt[told + 2..told + 3].to_owned();
+            }
+            name
+        }
+        TaskKind::SelectiveCopy => given.replace('.', ""),
+        TaskKind::Argmax => {
+            let largest = given.bytes().step_by(2).max().unwrap();
+            assert_eq!(given.bytes().filter(|&byte| byte == largest).count(), 1);
+            let place = given.find(char::from(largest)).unwrap();
+            given[place + 1..place + 2].to_owned()
+        }
+        TaskKind::NBack => prompt[prompt.len() - 5..prompt.len() - 4].to_owned(),
+        _ => panic!("{kind:?} has no rule"),
     }
 }
 
@@ -200,10 +251,11 @@ impl Parser<'_> {
 #[test]
 fn answers_follow_the_rule() {
     for kind in ALL {
-        let shortest = TaskConfig::new(kind).shortest();
-        for tokens in shortest..shortest + 60 {
-            let (prompt, answer) = sequence(kind, tokens, tokens as u64);
-            assert_eq!(answer, expected(kind, &prompt), "{kind:?}: {prompt}");
+        let smallest = TaskConfig::new(kind).smallest();
+        for tokens in smallest..smallest + 60 {
+            for (prompt, answer) in answers(&TaskConfig::new(kind), tokens, tokens as u64) {
+                assert_eq!(answer, expected(kind, &prompt), "{kind:?}: {prompt}");
+            }
         }
     }
 }
@@ -242,9 +294,9 @@ fn questions_are_those_of_every_run() {
     let task = TaskConfig::new(TaskKind::Passkey);
     let questions = task.questions(Split::Test, 3, 128).unwrap();
     assert_eq!((questions.tokens.documents(), questions.answers.len()), (3, 3));
-    for (document, &answer) in questions.answers.iter().enumerate() {
-        let range = questions.tokens.document(document);
-        assert_eq!((range.len(), range.len() - answer), (129, 5));
+    for (document, answers) in questions.answers.iter().enumerate() {
+        assert_eq!((questions.tokens.document(document).len(), answers.len()), (129, 1));
+        assert_eq!(answers[0], 124..129);
     }
     let tokens = |questions: &Questions| questions.tokens.read(0..questions.tokens.len());
     assert_eq!(tokens(&task.questions(Split::Test, 3, 128).unwrap()), tokens(&questions));

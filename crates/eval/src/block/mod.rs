@@ -8,6 +8,7 @@ use crate::protocols::{self, Documents, Given, Keys, Protocol, Unit};
 use crate::row::Settings;
 use crate::scored_tokens::ScoredTokens;
 use crate::source::Source;
+use crate::task_keys::TaskKeys;
 use crate::text::{Material, Text};
 use longwave_core::config::check_path;
 use longwave_core::{Error, OneOrMany, Result};
@@ -19,7 +20,7 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
 use std::sync::LazyLock;
-use toml::Value;
+use toml::{Table, Value};
 
 pub use checkpoints::Checkpoints;
 
@@ -63,6 +64,11 @@ pub struct EvaluateConfig {
     /// `tokens = "key"`: the file of key tokens, which `longwave key-tokens` writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_tokens: Option<String>,
+    /// `task`: other values for keys of `data.task`, such as `{ depth = 0.5 }` or `{ score = "last" }`. A list in the place of
+    /// a value asks with each, in rows of their own: `{ depth = [0, 0.25, 0.5, 0.75, 1] }`. Default: as in training.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
+    pub task: Option<Table>,
     /// The keys of the protocol that are given, see [`crate::protocols`].
     #[serde(flatten)]
     #[schemars(skip)]
@@ -96,6 +102,8 @@ pub struct ResolvedEvaluate {
     pub checkpoints: Checkpoints,
     /// The file of key tokens, where these alone are scored.
     pub key_tokens: Option<String>,
+    /// How the run's task is asked, one after the other; once without other values where none is given.
+    pub tasks: Vec<TaskKeys>,
     /// Length of the first training stage, in tokens.
     pub train_length: usize,
     /// The keys of the protocol.
@@ -117,6 +125,7 @@ impl Default for EvaluateConfig {
             checkpoints: Checkpoints::default(),
             tokens: ScoredTokens::default(),
             key_tokens: None,
+            task: None,
             keys: Keys::default(),
             exact: false,
         }
@@ -167,6 +176,7 @@ impl EvaluateConfig {
         let (corpus, split) = (self.corpus.as_deref(), self.split);
         corpus.map_or(Ok(()), |corpus| check_path(&format!("{section}.corpus"), corpus))?;
         self.check_key_tokens(section)?;
+        let tasks = self.tasks(section)?;
         let given = Given { section, train_length, shortest, longest, keys: &keys, corpus, split };
         Ok(ResolvedEvaluate {
             keys: self.protocol.fill_in(&given)?,
@@ -177,6 +187,7 @@ impl EvaluateConfig {
             split,
             checkpoints: self.checkpoints.clone(),
             key_tokens: self.key_tokens.clone(),
+            tasks,
             train_length,
             exact: self.exact,
         })
@@ -211,6 +222,18 @@ impl EvaluateConfig {
             )
             .hint("leave `tokens` and `key_tokens` out, or use another protocol")),
         }
+    }
+
+    /// How the task is asked.
+    fn tasks(&self, section: &str) -> Result<Vec<TaskKeys>> {
+        let section = format!("{section}.task");
+        let Some(given) = &self.task else { return Ok(vec![TaskKeys::default()]) };
+        if self.protocol.material() != Material::Answers {
+            let allowed = format!("it has no meaning for `protocol = \"{}\"`", self.protocol);
+            return Err(Error::value(&section, Value::Table(given.clone()), allowed)
+                .hint("remove it, or use `protocol = \"task\"`"));
+        }
+        TaskKeys::combinations(given, &section)
     }
 }
 
@@ -274,6 +297,7 @@ impl<'de> Visitor<'de> for BlockVisitor {
                 "checkpoints" => block.checkpoints = map.next_value()?,
                 "tokens" => block.tokens = map.next_value()?,
                 "key_tokens" => block.key_tokens = map.next_value()?,
+                "task" => block.task = map.next_value()?,
                 EXACT => block.exact = map.next_value()?,
                 other => match keys.iter().find(|key| key.name == other) {
                     Some(key) => block.keys.set(*key, key.read(&mut map)?),
@@ -302,8 +326,14 @@ impl ResolvedEvaluate {
         Source::open(dataset, self.corpus.as_deref(), self.split)
     }
 
+    /// The same block once for each way to ask the task.
+    pub fn variants(&self) -> impl Iterator<Item = Self> {
+        self.tasks.iter().map(|keys| Self { tasks: vec![keys.clone()], ..self.clone() })
+    }
+
+    /// What is read at a length; of a task, as the first way asks it.
     pub fn text(&self, length: usize, source: &Source<'_>) -> Result<Text> {
-        self.protocol.text(&self.keys, length, source)
+        self.protocol.text(&self.keys, length, &source.asking(&self.tasks[0])?)
     }
 
     pub fn windows(&self, length: usize, text: &Text) -> Result<Plan> {
@@ -340,6 +370,8 @@ impl ResolvedEvaluate {
             corpus_hash: None,
             key_tokens: None,
             bos: None,
+            task: self.tasks[0].clone(),
+            score: None,
             train_length: self.train_length,
             length,
             keys,

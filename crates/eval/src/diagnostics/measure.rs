@@ -150,7 +150,7 @@ pub fn explain(
     let source = evaluation.block.source(subject.dataset)?;
     let tasks = measure::measurements(&subject.model.position, subject.resolved, &source, evaluation)?;
     let tasks: Vec<&Measurement> = tasks.iter().filter(|task| task.extend != WINDOW_BASELINE).collect();
-    let longest = tasks.iter().map(|task| task.length).max().unwrap_or_default();
+    let longest = tasks.iter().map(|task| task.settings.length).max().unwrap_or_default();
     let mut reader = Reader { subject, evaluation, longest, notes: Vec::new(), done: 0, total: 0, show };
     reader.total = tasks.iter().map(|task| reader.tokens_of(task)).sum();
     let mut baselines = BTreeMap::new();
@@ -163,11 +163,11 @@ pub fn explain(
         let scores = reader.losses(task, &sampled, &mut gathered, &mut baselines)?;
         reader.attention(task, &sampled, &mut gathered)?;
         reader.gradients(task, &sampled, &scores, &mut gathered)?;
-        if task.length == longest {
+        if task.settings.length == longest {
             reader.probe(task, &sampled, &mut gathered)?;
             reader.context(task, &sampled, &scores, &mut gathered)?;
         }
-        findings.extend(gathered.findings(&task.extend, task.length));
+        findings.extend(gathered.findings(&task.extend, task.settings.length));
     }
     let (windows, documents) = first.unwrap_or_default();
     let block = &evaluation.block;
@@ -221,8 +221,9 @@ impl Reader<'_, '_> {
     fn tokens_of(&self, task: &Measurement) -> usize {
         let windows = task.plan.windows.len().min(WINDOWS);
         let gradients = 3 * windows.min(GRADIENTS);
-        let longest = if task.length == self.longest { windows * (1 + 3 * self.kept().len()) } else { 0 };
-        task.length * (2 * windows + gradients + longest)
+        let longest =
+            if task.settings.length == self.longest { windows * (1 + 3 * self.kept().len()) } else { 0 };
+        task.settings.length * (2 * windows + gradients + longest)
     }
 
     fn read(&mut self, tokens: usize) -> Result<()> {
@@ -256,21 +257,24 @@ impl Reader<'_, '_> {
         let mut scores =
             |plan: &Plan, reading: &Reading| scorer.scores(plan, reading, &mut |tokens| self.read(tokens));
         let found = scores(&sampled.plan, &task.reading)?;
-        if !baselines.contains_key(&task.length) {
+        if !baselines.contains_key(&task.settings.length) {
             let plan = truncate(&sampled.plan, block.train_length, block.exact);
             let of_parts = scores(&plan, &model.position)?;
             // A window is read in parts, which follow each other.
             let mut all = of_parts.into_iter().flatten();
             let whole =
                 sampled.plan.windows.iter().map(|window| all.by_ref().take(window.targets()).collect());
-            baselines.insert(task.length, whole.collect());
+            baselines.insert(task.settings.length, whole.collect());
         }
-        let baseline = &baselines[&task.length];
+        let baseline = &baselines[&task.settings.length];
         for (index, window) in sampled.plan.windows.iter().enumerate() {
             let document = sampled.documents[index];
-            let sum = |scores: &[Score]| scores.iter().map(|score| score.nll).sum::<f64>();
             let (here, there) = (&found[index], &baseline[index]);
-            let weight = here.len() as f64;
+            // Of a task, answers alone are scored.
+            let scored: Vec<usize> = task.text.scored(window.document, window.first..window.end).collect();
+            let sum =
+                |scores: &[Score]| scored.iter().map(|token| scores[token - window.first].nll).sum::<f64>();
+            let weight = scored.len() as f64;
             gathered.add(document, Key::whole(Diagnostic::Loss), sum(here), weight);
             gathered.add(document, Key::whole(Diagnostic::BaselineChange), sum(here) - sum(there), weight);
             if task.text.material() == Material::Documents {
@@ -311,7 +315,8 @@ impl Reader<'_, '_> {
         let block = &self.evaluation.block;
         let traced: Gpt = self.subject.model.clone().train();
         let extension = self.extension(&task.extend_config)?;
-        let reading = measure::reading(&traced.position, &extension, block.train_length, task.length)?;
+        let reading =
+            measure::reading(&traced.position, &extension, block.train_length, task.settings.length)?;
         let mut gradients = Vec::new();
         let windows = sampled.plan.windows.iter().zip(scores).take(GRADIENTS);
         for (index, (window, scores)) in windows.enumerate() {

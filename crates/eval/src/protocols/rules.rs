@@ -9,6 +9,7 @@ use longwave_core::{Error, Result};
 use longwave_data::Split;
 use longwave_model::config::Resolved;
 use std::fmt::Display;
+use std::ops::Range;
 
 /// A protocol: its keys, their checks, the windows that it reads, and its words in tables.
 ///
@@ -153,8 +154,8 @@ pub trait Rules: Sync {
 pub struct Documents<'a> {
     /// Tokens of each document.
     pub tokens: &'a [usize],
-    /// Where the answers of a task begin, each in its document; empty for text.
-    pub answers: &'a [usize],
+    /// The answers of each sequence of a task, in order; empty for text.
+    pub answers: &'a [Vec<Range<usize>>],
 }
 
 impl Documents<'_> {

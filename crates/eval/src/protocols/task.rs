@@ -11,13 +11,15 @@ use longwave_core::memory_check::{product, shortage};
 use longwave_core::{Error, Result};
 use longwave_data::Split;
 use longwave_model::config::Resolved;
+use std::ops::Range;
 
 const SEQUENCES: Key = Key::count("sequences", "sequences asked at each length. Default: 256.");
 
 /// The least bytes of a question besides its tokens.
 const QUESTION: usize = 48;
 
-/// Every sequence is one window, as long as it is; its targets are the answer.
+/// Every sequence is one window, as long as it is. Its targets go from the first answer to the last; of these, those of
+/// answers are scored.
 #[derive(Clone, Copy, Debug)]
 pub struct Task;
 
@@ -59,9 +61,12 @@ impl Rules for Task {
     }
 
     fn plan(&self, _keys: &Keys, _length: usize, documents: &Documents<'_>) -> Plan {
-        let ends = documents.tokens.iter().zip(documents.answers).enumerate();
-        let windows = ends.map(|(document, (&end, &first))| Window { document, start: 0, first, end });
-        Plan { windows: windows.collect(), skipped_documents: 0 }
+        let window = |(document, answers): (usize, &Vec<Range<usize>>)| {
+            let (first, last) = (answers.first()?, answers.last()?);
+            Some(Window { document, start: 0, first: first.start, end: last.end })
+        };
+        let windows = documents.answers.iter().enumerate().filter_map(window).collect();
+        Plan { windows, skipped_documents: 0 }
     }
 
     fn check_memory(&self, keys: &Keys, length: usize, model: &Resolved, free: Option<u64>) -> Result<()> {
@@ -98,11 +103,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sequence_is_one_window_with_its_answer_as_target() {
+    fn a_sequence_is_one_window_from_its_first_answer_to_its_last() {
         let keys = Keys::default();
-        let plan = Task.plan(&keys, 16, &Documents { tokens: &[10, 3], answers: &[7, 2] });
+        let alone = 2..3;
+        let answers = [vec![3..4, 7..10], vec![alone]];
+        let plan = Task.plan(&keys, 16, &Documents { tokens: &[10, 3], answers: &answers });
         let windows: Vec<_> = plan.windows.iter().map(|w| [w.document, w.start, w.first, w.end]).collect();
-        assert_eq!(windows, [[0, 0, 7, 10], [1, 0, 2, 3]]);
+        assert_eq!(windows, [[0, 0, 3, 10], [1, 0, 2, 3]]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::{DocumentSums, FORMAT, ResultRow, Settings};
 use crate::metrics::Values;
 use crate::protocols::{Keys, Protocol};
+use crate::task_keys::TaskKeys;
 use longwave_data::Split;
 
 /// A row of the protocol `fixed_target`, with L = 128 and windows of 1024, of two documents that lose the same.
@@ -25,6 +26,8 @@ pub fn row(extend: &str, length: usize, nll: f64) -> ResultRow {
             corpus_hash: None,
             key_tokens: None,
             bos: None,
+            task: TaskKeys::default(),
+            score: None,
             train_length: 128,
             length,
             keys: Keys::of(&[("target", 128), ("max_length", 1024), ("window_stride", 1024)]),

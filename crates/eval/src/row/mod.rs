@@ -27,8 +27,9 @@ use crate::number;
 use crate::protocols::{Keys, Protocol};
 use crate::scored_tokens::ScoredTokens;
 use crate::statistics::{Mean, paired_difference};
+use crate::task_keys::TaskKeys;
 use longwave_core::{Error, Result, canonical};
-use longwave_data::{MANY_UNKNOWN, Split};
+use longwave_data::{MANY_UNKNOWN, Scoring, Split};
 use longwave_train::run::CheckpointId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -163,6 +164,12 @@ pub struct Settings {
     /// The token that every text began with; absent for none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bos: Option<String>,
+    /// Values that the evaluation gave keys of the run's task; absent for none.
+    #[serde(default, skip_serializing_if = "TaskKeys::is_empty")]
+    pub task: TaskKeys,
+    /// Of a task whose sequences have several answers, which of them were scored; absent otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub score: Option<Scoring>,
     /// Tokens of a training sequence of the first stage: L.
     pub train_length: usize,
     /// Tokens of context.
@@ -330,7 +337,7 @@ impl Settings {
         if self.key_tokens.is_some() { ScoredTokens::Key } else { ScoredTokens::All }
     }
 
-    /// The settings that rows of one table have in common: without the length and what follows from it.
+    /// The settings that readings of one text have in common: without the length and what follows from it.
     #[must_use]
     pub fn without_length(&self) -> Self {
         let mut settings = Self { length: 0, exact: None, ..self.clone() };
@@ -338,6 +345,12 @@ impl Settings {
             settings.keys.remove(key);
         }
         settings
+    }
+
+    /// The settings that rows of one table have in common, whatever the task was asked with: lines name that.
+    #[must_use]
+    pub fn of_table(&self) -> Self {
+        Self { task: TaskKeys::default(), ..self.without_length() }
     }
 }
 

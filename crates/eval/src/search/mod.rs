@@ -23,6 +23,7 @@ mod trials;
 use crate::block::ResolvedEvaluate;
 use crate::protocols::WINDOWS_PER_DOCUMENT;
 use crate::row::ResultRow;
+use crate::task_keys::TaskKeys;
 use config::{Method, SearchConfig, SearchMetric};
 use critical::CriticalBands;
 use genome::{Genome, STEPS};
@@ -129,7 +130,9 @@ impl Search {
         if block.protocol.keys().contains(&WINDOWS_PER_DOCUMENT) {
             keys.set(WINDOWS_PER_DOCUMENT, self.config.windows_per_document);
         }
-        ResolvedEvaluate { lengths: vec![length], keys, ..block.to_choose_on(Split::Valid) }
+        // A task is asked as it was trained, however it is asked then.
+        let tasks = vec![TaskKeys::default()];
+        ResolvedEvaluate { lengths: vec![length], keys, tasks, ..block.to_choose_on(Split::Valid) }
     }
 
     /// The windows of a trial, and the number of readings: the budget, and one more for the row of the best.

@@ -45,11 +45,12 @@ impl Needles {
                 documents.push((tokens.name(document), read));
             }
         }
-        let answers = vec![length + 1 - needle / 2; documents.len()];
+        let answers = length + 1 - needle / 2..length + 1;
         let listed: Vec<(&str, &[u32])> =
             documents.iter().map(|(name, tokens)| (*name, tokens.as_slice())).collect();
-        let of = |(document, &first): (usize, &usize)| Window { document, start: 0, first, end: length + 1 };
-        let plan = Plan { windows: answers.iter().enumerate().map(of).collect(), skipped_documents: 0 };
+        let of = |document| Window { document, start: 0, first: answers.start, end: answers.end };
+        let plan = Plan { windows: (0..listed.len()).map(of).collect(), skipped_documents: 0 };
+        let answers = vec![vec![answers]; listed.len()];
         Self {
             text: Text::questions(Questions { tokens: TokenFile::from_documents(&listed), answers }),
             plan,

@@ -6,7 +6,7 @@ use super::trials::Trials;
 use super::{Search, frequencies};
 use crate::block::ResolvedEvaluate;
 use crate::evaluation::{Chosen, Evaluation};
-use crate::measure::{Progress, Subject, evaluate, mean_loss, reading};
+use crate::measure::{Progress, Subject, evaluate, mean_loss, reading, settings};
 use crate::row::{ResultRow, Settings};
 use crate::source::Source;
 use longwave_core::random::Stream;
@@ -31,7 +31,7 @@ pub(crate) fn run(
     let among = search.recorded(&evaluation.block);
     let block = search.block(&evaluation.block);
     let source = block.source(subject.dataset)?;
-    let settings = source.settings(block.settings(search.length(&block), "longrope"));
+    let settings = settings(&block, &source, search.length(&block), "longrope")?;
     let made = known.iter().find(|row| {
         row.config_hash == subject.config_hash
             && (row.checkpoint.as_str(), row.step, row.stage)

@@ -123,6 +123,10 @@ fn measured_apart(block: &Block, first: &Block) -> Vec<String> {
             settings.key_tokens.as_ref().map_or("all-tokens".into(), |hash| format!("key-tokens-{hash}")),
         );
     }
+    if settings.score != other.score {
+        let score = serde_json::to_value(settings.score).unwrap_or_default();
+        parts.push(format!("score-{}", score.as_str().unwrap_or("one")));
+    }
     if settings.corpus_hash != other.corpus_hash {
         let corpus = block.rows().find_map(|row| row.corpus.as_deref()).unwrap_or_default();
         parts.push(file_name_of(corpus));

@@ -2,7 +2,7 @@
 
 use super::elements::{ROW_HEADER, cell, is_baseline, number_class, push_table};
 use crate::plot::{Chart, inline};
-use crate::table::{Cell, Table, TableRow};
+use crate::table::{Cell, Table, TableRow, is_chance};
 use longwave_core::Result;
 use longwave_core::text::{html as escape, is_invisible};
 use longwave_eval::Metric;
@@ -83,9 +83,10 @@ pub(super) fn push_heat(text: &mut String, table: &Table) {
         cells().next().is_some() && cells().all(|cell| cell.metric == table.metric)
     };
     let columns: Vec<usize> = (0..table.columns.len()).filter(own).collect();
-    // Of several runs each has a baseline, which the table shows.
+    // Of several runs each has a baseline and a chance, which the table shows.
     let has_runs = table.label_headers.len() > 1;
-    let rows: Vec<&TableRow> = table.rows.iter().filter(|row| !(has_runs && is_baseline(row))).collect();
+    let is_aside = |row: &TableRow| has_runs && (is_baseline(row) || is_chance(row));
+    let rows: Vec<&TableRow> = table.rows.iter().filter(|row| !is_aside(row)).collect();
     let Some(scale) =
         Scale::of(table.metric, &rows, &columns).filter(|_| columns.len() > 1 && rows.len() > 1)
     else {

@@ -5,7 +5,7 @@ use super::{Opening, Recipe};
 use crate::block::Block;
 use longwave_eval::{ResultRow, WINDOW_BASELINE, protocols};
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// The commands behind one table; none where it is not known.
@@ -93,10 +93,30 @@ fn keys(rows: &[&ResultRow]) -> Vec<String> {
     let of_key =
         |key: protocols::Key| settings.keys.get(key.name).map(|value| format!("--set {}={value}", key.name));
     let mut parts: Vec<String> = protocols::keys().into_iter().filter_map(of_key).collect();
+    parts.extend(tasks(rows));
     if rows.iter().any(|row| row.settings.exact == Some(true)) {
         parts.push("--set exact=true".to_owned());
     }
     parts
+}
+
+/// How the task was asked: a value for each key, or a list of them.
+fn tasks(rows: &[&ResultRow]) -> Vec<String> {
+    let mut keys: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
+    for (key, value) in rows.iter().flat_map(|row| row.settings.task.fields()) {
+        let values = keys.entry(key).or_default();
+        if !values.contains(&value) {
+            values.push(value);
+        }
+    }
+    let of = |(key, values): (&str, Vec<&Value>)| {
+        let value = match values.as_slice() {
+            [value] => inline_table(value),
+            values => inline_table(&values.iter().map(|it| (*it).clone()).collect()),
+        };
+        format!("--set {}", quoted(&format!("task.{key}={value}")))
+    };
+    keys.into_iter().map(of).collect()
 }
 
 /// A config of an extension as the command line takes it: its kind, or an inline table.

@@ -152,7 +152,7 @@ fn charts_of_tasks_show_chance_and_intervals() {
     assert!(low == 0.0 && (high - 10.718).abs() < 1e-3, "{high}");
     let table = crate::Table::new(&blocks[0], Metric::ExactMatch);
     assert!(
-        table.terminal(None).contains("direct  0.0 [0.0, 10.7]   0.0 [0.0, 10.7]"),
+        table.terminal(None).contains("direct   0.0 [0.0, 10.7]    0.0 [0.0, 10.7]"),
         "{}",
         table.terminal(None)
     );

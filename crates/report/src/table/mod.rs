@@ -1,6 +1,7 @@
 //! A block as a table: for the terminal and as Markdown.
 
 mod cell;
+mod chance;
 mod form;
 mod order;
 mod positions;
@@ -12,6 +13,7 @@ use order::sorted;
 use words::{counts, layout, notes};
 
 pub use cell::{Cell, Spread, percent};
+pub(crate) use chance::is_chance;
 pub use words::across_lengths;
 pub(crate) use words::{across, text_of};
 
@@ -32,7 +34,7 @@ pub struct Table {
     /// The lengths, with their multiples of the training length; then, where the window baseline scored
     /// the same tokens, the difference to it at the longest.
     pub columns: Vec<String>,
-    /// One row per run and extension.
+    /// One row per run, extension and way to ask a task; below them what a guess reaches.
     pub rows: Vec<TableRow>,
     /// What the marks mean.
     pub notes: Vec<String>,
@@ -72,6 +74,7 @@ impl Table {
         let mut columns: Vec<String> =
             block.lengths.iter().map(|&length| heading(length, settings.train_length)).collect();
         columns.extend(push_differences(block, &mut rows, metric));
+        rows.extend(chance::rows(block, metric));
         leave_out_other_errors(&mut rows);
         let (of, text) = (runs_of(block), text_of(block));
         Self {
@@ -139,12 +142,15 @@ fn labels(block: &Block, line: &Line) -> Vec<String> {
     labels
 }
 
-/// Marks the best cell of each run and column, unless all look alike.
+/// Marks the best cell of each run, column and way to ask the task, unless all look alike.
 fn mark_best(block: &Block, rows: &mut [TableRow]) {
     let columns = rows.first().map_or(0, |row| row.cells.len());
-    for run in block.runs() {
+    let groups =
+        block.runs().into_iter().flat_map(|run| block.tasks().into_iter().map(move |task| (run, task)));
+    for (run, task) in groups {
         for column in 0..columns {
-            let of_run = rows.iter_mut().zip(&block.lines).filter(|(_, line)| line.run == run);
+            let is_of = |line: &Line| line.run == run && line.task == *task;
+            let of_run = rows.iter_mut().zip(&block.lines).filter(|(_, line)| is_of(line));
             let cells = of_run
                 .filter(|(_, line)| !line.is_baseline())
                 .filter_map(|(row, _)| row.cells[column].as_mut())

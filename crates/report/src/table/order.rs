@@ -11,8 +11,12 @@ pub(super) fn length_of_order(block: &Block) -> usize {
     if block.lengths.contains(&wanted) { wanted } else { longest }
 }
 
-/// The block with each run's lines from the best to the worst; lines without a value stand last.
+/// The block with each run's lines from the best to the worst; lines without a value stand last. Where a task was asked in
+/// several ways, they keep the order of these.
 pub(super) fn sorted<'a>(block: &Block<'a>, metric: Metric) -> Block<'a> {
+    if block.tasks().len() > 1 {
+        return block.clone();
+    }
     let length = length_of_order(block);
     let runs: Vec<String> = block.runs().into_iter().map(str::to_owned).collect();
     let place = |line: &Line| {

@@ -1,7 +1,9 @@
 use super::*;
 use crate::block::blocks;
 use crate::example;
-use longwave_eval::{DocumentSums, Protocol, Reference, ResultRow, reference};
+use longwave_eval::{
+    DocumentSums, Protocol, Reference, ResultRow, Scoring, TaskKeys, WINDOW_BASELINE, reference,
+};
 
 fn table(rows: &[ResultRow]) -> Table {
     let blocks = blocks(rows);
@@ -163,6 +165,76 @@ fn tasks_show_exact_match_and_accuracy() {
     assert_eq!(cells, [("87.5".to_owned(), true), ("25.0".to_owned(), false)]);
     assert!(tables[0].notes.contains(&"sorted by the exact match at 128 (L)".to_owned()));
     assert!(tables[0].setting.ends_with("4096 tokens of 8 sequences scored per cell"));
+}
+
+/// Rows of a task that was asked at three depths, with the exact match of each at L and 2L.
+fn asked(run: &str, extend: &str, exact: [[f64; 2]; 3]) -> Vec<ResultRow> {
+    let row = |depth: f64, length: usize, exact: f64| {
+        let mut row = example::row(run, extend, length, 2.0)
+            .with("exact_match", exact)
+            .with("accuracy", exact)
+            .with("chance", 0.1 + depth / 10.0);
+        row.settings.protocol = Protocol::Task;
+        row.settings.task = TaskKeys::of(serde_json::Map::from_iter([
+            ("depth".to_owned(), serde_json::json!(depth)),
+            ("distractors".to_owned(), serde_json::json!(4)),
+        ]));
+        row.settings.score = Some(Scoring::Last);
+        row.per_document = Some(DocumentSums::new(vec![1; 8]).with_counts("correct", vec![1; 8]));
+        row
+    };
+    let at = |(depth, exact): (f64, [f64; 2])| [row(depth, 128, exact[0]), row(depth, 256, exact[1])];
+    [0.0, 0.5, 1.0].into_iter().zip(exact).flat_map(at).collect()
+}
+
+#[test]
+fn ways_to_ask_a_task_are_lines_in_their_order_with_chance_below() {
+    let mut rows = asked("rope", "direct", [[0.9, 0.2], [0.8, 0.4], [0.9, 0.9]]);
+    rows.extend(asked("rope", WINDOW_BASELINE, [[0.9, 0.0], [0.8, 0.1], [0.9, 0.9]]));
+    rows.extend(asked("rope", "yarn", [[0.8, 0.3], [0.8, 0.3], [0.9, 0.7]]));
+    let blocks = blocks(&rows);
+    assert_eq!(blocks.len(), 1, "one table for all depths");
+    let table = Table::new(&blocks[0], Metric::ExactMatch);
+    let told: Vec<String> = table
+        .rows
+        .iter()
+        .map(|row| {
+            let cell = |cell: &Option<Cell>| {
+                let cell = cell.as_ref().unwrap();
+                format!("{}{}", cell.texts().0, if cell.best { "*" } else { "" })
+            };
+            format!("{}: {}", row.labels[0], row.cells.iter().map(cell).collect::<Vec<_>>().join(" "))
+        })
+        .collect();
+    let expected = [
+        "direct (depth = 0.0): 90.0* 20.0",
+        "direct (depth = 0.5): 80.0 40.0*",
+        "direct (depth = 1.0): 90.0 90.0*",
+        "yarn (depth = 0.0): 80.0 30.0*",
+        "yarn (depth = 0.5): 80.0 30.0",
+        "yarn (depth = 1.0): 90.0 70.0",
+        "window_baseline (depth = 0.0) <: 90.0 0.0",
+        "window_baseline (depth = 0.5) <: 80.0 10.0",
+        "window_baseline (depth = 1.0) <: 90.0 90.0",
+        "chance (depth = 0.0): 10.0 10.0",
+        "chance (depth = 0.5): 15.0 15.0",
+        "chance (depth = 1.0): 20.0 20.0",
+    ];
+    assert_eq!(told, expected);
+    assert!(
+        table.setting.contains("the last one of a sequence alone; asked with distractors = 4"),
+        "{}",
+        table.setting
+    );
+    assert!(table.notes.iter().all(|note| !note.starts_with("sorted")), "{:?}", table.notes);
+    assert!(table.notes.iter().any(|note| note.starts_with("chance is a guess")));
+    // Of several runs that agree on it, chance stands once.
+    let mut rows: Vec<ResultRow> = rows;
+    rows.extend(asked("alibi", "direct", [[0.5; 2]; 3]));
+    let alike: Vec<ResultRow> = rows.into_iter().map(|row| row.with("chance", 0.125)).collect();
+    let table = Table::new(&crate::block::blocks(&alike)[0], Metric::ExactMatch);
+    assert_eq!(table.rows.last().unwrap().labels, ["", "chance"]);
+    assert_eq!(table.rows.iter().filter(|row| is_chance(row)).count(), 1);
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! What a table says around its numbers: title, setting and notes.
 
+use super::chance::{CHANCE, is_chance};
 use super::order::length_of_order;
 use super::{Cell, Spread, TableRow};
-use crate::block::{Block, Line, multiple};
+use crate::block::{Block, Line, assigned, multiple};
 use longwave_eval::parts::WINDOWS;
 use longwave_eval::text::Material;
-use longwave_eval::{Metric, ResultRow, ScoredTokens, Settings, WINDOW_BASELINE};
+use longwave_eval::{Metric, ResultRow, ScoredTokens, Scoring, Settings, WINDOW_BASELINE};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -40,6 +41,13 @@ fn text_and_split(block: &Block) -> String {
 /// The tokens of the windows that are scored.
 pub(super) fn layout(settings: &Settings) -> String {
     let text = settings.protocol.in_words(&settings.keys);
+    let text = match settings.score {
+        Some(Scoring::Every) => format!("{text}, every one of a sequence"),
+        Some(Scoring::Last) => format!("{text}, the last one of a sequence alone"),
+        None => text,
+    };
+    let asked: Vec<String> = settings.task.fields().iter().map(|(key, value)| assigned(key, value)).collect();
+    let text = if asked.is_empty() { text } else { format!("{text}; asked with {}", asked.join(", ")) };
     let text = match settings.keys.windows_per_document() {
         Some(limit) => format!("{text}, up to {limit} of each document"),
         None => text,
@@ -116,6 +124,9 @@ pub(super) fn notes(block: &Block, rows: &[TableRow], metric: Metric) -> Vec<Str
         notes.push(format!("one {unit} alone was scored, so there is no ±{more}"));
     }
     notes.extend(marks(block, &cells, metric, "length"));
+    if rows.iter().any(is_chance) {
+        notes.push(format!("{CHANCE} is a guess that is always the most frequent token of the answers"));
+    }
     notes.extend(across(block).map(str::to_owned));
     notes.extend(many_unknown(block));
     notes.extend(devices_that_do_not_repeat(block));
@@ -170,9 +181,10 @@ pub(super) fn marks(block: &Block, cells: &[&Cell], order: Metric, column: &str)
     let mut notes = Vec::new();
     if cells.iter().any(|cell| cell.best) {
         let of = if block.runs().len() > 1 { "each run and " } else { "each " };
-        notes.push(format!("the best of {of}{column} is marked, the window baseline aside"));
+        let of_task = if block.tasks().len() > 1 { " and way to ask the task" } else { "" };
+        notes.push(format!("the best of {of}{column}{of_task} is marked, the window baseline aside"));
     }
-    if block.lines.len() > 1 {
+    if block.lines.len() > 1 && block.tasks().len() < 2 {
         let length = length_of_order(block);
         let multiple = multiple(length, block.settings.train_length);
         let of = if block.runs().len() > 1 { "the lines of each run are sorted" } else { "sorted" };

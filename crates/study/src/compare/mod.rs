@@ -338,14 +338,18 @@ impl Comparison {
 
 /// Fills in what the two sides were read with, in a word each.
 fn name_readings(list: &mut [Comparison]) {
+    let of = |one: &Comparison| {
+        let both = [(&one.extend, &one.extend_config), (&one.other_extend, &one.other_extend_config)];
+        both.map(|(kind, config)| Extension::of_config(kind, config).asked(&one.settings.task))
+    };
     let mut extensions = Extensions::default();
     for one in list.iter() {
-        extensions.add(Extension::of_config(&one.extend, &one.extend_config));
-        extensions.add(Extension::of_config(&one.other_extend, &one.other_extend_config));
+        for it in of(one) {
+            extensions.add(it);
+        }
     }
     for one in list {
-        let label = extensions.label(&Extension::of_config(&one.extend, &one.extend_config));
-        let other = extensions.label(&Extension::of_config(&one.other_extend, &one.other_extend_config));
+        let [label, other] = of(one).map(|it| extensions.label(&it));
         one.reading = if label == other { label } else { format!("{label} - {other}") };
     }
 }

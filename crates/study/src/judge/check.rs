@@ -6,7 +6,7 @@ use crate::comparable::Scored;
 use crate::extensions::{Extension, Extensions};
 use crate::plan::Plan;
 use longwave_core::{Error, Result};
-use longwave_eval::{Evaluation, Protocol, ResolvedEvaluate, Split, WINDOW_BASELINE};
+use longwave_eval::{Evaluation, Protocol, ResolvedEvaluate, Split};
 use std::collections::{BTreeSet, HashSet};
 
 /// Checks that every word of a claim means something in a plan, and that both sides will be measured alike.
@@ -116,8 +116,8 @@ impl<'a> Side<'a> {
         steps: Vec<u64>,
     ) {
         let block = &evaluation.block;
-        let mut labels = vec![WINDOW_BASELINE.to_owned()];
-        labels.extend(Extension::of_evaluation(evaluation).iter().map(|one| extensions.label(one)));
+        let labels: Vec<String> =
+            Extension::of_evaluation(evaluation).iter().map(|one| extensions.label(one)).collect();
         let is_read = labels.iter().any(|label| label == self.selector.extend());
         if self.claim.is_about(block.protocol, block.split, block.tokens()) && is_read {
             if self.selector.step().is_none_or(|step| steps.contains(&step)) {

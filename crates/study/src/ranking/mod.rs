@@ -105,7 +105,10 @@ pub fn rank(results: &Results, best: Best) -> Option<Ranking<'_>> {
         let is_one = |it: &&Measured| {
             it.row.extend == WINDOW_BASELINE
                 && of_ranking(&it.row)
-                && one.rows.iter().any(|row| row.run == it.run)
+                && one
+                    .rows
+                    .iter()
+                    .any(|row| row.run == it.run && row.row.settings.task == it.row.settings.task)
         };
         results.of_last().filter(is_one).map(|it| &it.row).collect()
     };

@@ -115,7 +115,18 @@ fn table(results: &Results, metric: Metric, group: Group, rows: &[&Measured]) ->
     let lengths: Vec<usize> = lengths.into_iter().collect();
     let across = rows.iter().find_map(|row| across_lengths(&row.row.settings, &lengths));
     table.notes.extend(across.map(str::to_owned));
+    table.notes.extend(chance(metric, rows));
     table
+}
+
+/// What a guess reaches, where that is known.
+fn chance(metric: Metric, rows: &[&Measured]) -> Option<String> {
+    let levels = rows.iter().filter_map(|it| it.row.chance(metric)).map(|level| metric.factor() * level);
+    let (low, high) = levels.fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), it| (a.min(it), b.max(it)));
+    let [low, high] = [low, high].map(|end| metric.shown(end, None).0);
+    let range = if low == high { low.clone() } else { format!("{low} to {high}") };
+    (low != "inf")
+        .then(|| format!("A guess that is always the most frequent token of the answers reaches {range}."))
 }
 
 /// The key of a column for each length.

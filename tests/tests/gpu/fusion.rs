@@ -48,12 +48,13 @@ fn every_layer_runs_our_kernels_as_operations_of_the_fusion() {
     let norms = 2 * layers + 1;
     let expected = [
         ("longwave_attention", layers),
+        ("longwave_attention_backward", layers),
         ("longwave_gelu", layers),
         ("longwave_gelu_backward", layers),
+        // The gradients of q and k, turned back, and that of v as packed rows.
+        ("longwave_merge", layers),
         ("longwave_norm", norms),
         ("longwave_norm_backward", norms),
-        // It turns the gradients of q and k back, and packs them.
-        ("longwave_packed_attention_backward", layers),
         ("longwave_split", layers),
     ];
     let expected: Vec<_> = expected.map(|(id, count)| (id.to_owned(), count)).into();

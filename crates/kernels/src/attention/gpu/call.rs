@@ -1,6 +1,6 @@
 //! A call of attention: its settings, what it reads and what it gives.
 
-use super::plan::{Matrices, Tiles, Turned};
+use super::plan::{Matrices, Tiles};
 use super::split::{FEW, PIECE};
 use super::{Kind, Plan, SizesLaunch, UNITS_A_SIDE};
 use crate::attention::{Attention, Bias, Shape};
@@ -105,8 +105,6 @@ impl Call {
             dim: head_dim / width,
             value_dim: value_dim / width,
             group: heads / key_heads,
-            q_turned: Turned::default(),
-            k_turned: Turned::default(),
         }
     }
 

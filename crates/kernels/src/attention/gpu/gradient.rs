@@ -40,7 +40,7 @@ impl Kept {
 }
 
 /// The first part of a bias' gradient, summed over what shares the bias.
-pub(super) fn summed(first: Primitive, call: &Call, shared: bool) -> Primitive {
+fn summed(first: Primitive, call: &Call, shared: bool) -> Primitive {
     let Shape { heads, queries, keys, .. } = call.shape;
     match call.kind {
         _ if !call.learned => first,
@@ -70,12 +70,12 @@ pub(in crate::attention) fn forward(
 }
 
 /// The scale of queries; without one, what stands in its place.
-pub(super) fn query_scale(options: &Attention, stand_in: &Primitive) -> Primitive {
+fn query_scale(options: &Attention, stand_in: &Primitive) -> Primitive {
     let scale = options.query_scale.clone().map(|scale| OpTensor::<Cube>::new(scale).into_data());
     scale.unwrap_or_else(|| stand_in.clone())
 }
 
 /// Whether the batch shares a block of bias.
-pub(super) fn shares_block(options: &Attention) -> bool {
+fn shares_block(options: &Attention) -> bool {
     matches!(&options.bias, Bias::Block(block) if block.dims()[0] == 1)
 }

@@ -9,12 +9,10 @@ use super::call::{CUBES, Call, Gradients, Inputs, Results};
 #[cfg(feature = "fusion")]
 use super::call::{GradientsMetadata, InputsMetadata, ResultsMetadata, bias_shapes};
 use super::forward::forward_kernel;
-use super::launches::{
-    Backward, Launches, UNITS_OF_PIECE, UNITS_OF_TILE, launch_backward, launch_reading, swapped,
-};
+use super::launches::{Backward, Launches, UNITS_OF_PIECE, UNITS_OF_TILE, launch_reading, swapped};
 use super::plan::{Tiles, tiles};
 use super::split::{merge_pieces_kernel, piece_kernel};
-use super::target::ApartLaunch;
+use super::target::TargetLaunch;
 use crate::Precision;
 use crate::attention::Shape;
 use crate::machine::gpu::{client, empty, grid, launch, linear};
@@ -26,8 +24,8 @@ use burn::backend::{Backend, backend_extension};
 use burn_cubecl::CubeBackend;
 use burn_cubecl::tensor::CubeTensor;
 
-/// Buffers of the kernel that has most beside the one for packed rows, with that of the sizes.
-pub(super) const BUFFERS: u32 = 16;
+/// Buffers of the kernel that has most, with that of the sizes.
+const BUFFERS: u32 = 16;
 
 /// The tiles of the device that q lies on, if the kernels can compute this there.
 pub(in crate::attention) fn supports(q: &Any, shape: &Shape, precision: Precision) -> Option<Tiles> {
@@ -98,8 +96,18 @@ impl Attend for CubeBackend {
         let q = empty(&inputs.q, [batch, heads, queries, head_dim]);
         let k = empty(&inputs.q, [batch, key_heads, keys, head_dim]);
         let v = empty(&inputs.q, [batch, key_heads, keys, value_dim]);
-        let pass = Backward::new(inputs, results, call, &[]);
-        launch_backward!(backward_kernel, pass, ApartLaunch::new(linear(&q), linear(&k), linear(&v)));
+        let pass = Backward::new(inputs, results, call);
+        let Backward { launches, results, biases: [first_bias, second_bias] } = &pass;
+        launch_reading!(
+            backward_kernel, launches, pass.cubes(), UNITS_OF_TILE, [launches.width, launches.plan.part()];
+            results.upstream(launches.width),
+            linear(&results.output),
+            TargetLaunch::new(linear(&q), linear(&k), linear(&v)),
+            linear(first_bias),
+            linear(second_bias),
+            call.query_tiles(),
+            launches.plan.half(),
+        );
         let [first_bias, second_bias] = pass.into_biases();
         Gradients { q, k, v, first_bias, second_bias }
     }

@@ -121,7 +121,7 @@ macro_rules! launch_reading {
 }
 pub(super) use launch_reading;
 
-/// A backward pass, but for where the gradients of q, k and v go.
+/// A backward pass.
 pub(super) struct Backward {
     pub(super) launches: Launches,
     pub(super) results: Results<CubeBackend>,
@@ -131,13 +131,7 @@ pub(super) struct Backward {
 }
 
 impl Backward {
-    /// Of a call; a vector divides these `counts`.
-    pub(super) fn new(
-        inputs: Inputs<CubeBackend>,
-        results: Results<CubeBackend>,
-        call: Call,
-        counts: &[usize],
-    ) -> Self {
+    pub(super) fn new(inputs: Inputs<CubeBackend>, results: Results<CubeBackend>, call: Call) -> Self {
         let inputs = inputs.laid_out();
         let results = Results {
             output: into_contiguous(swapped(results.output)),
@@ -157,8 +151,7 @@ impl Backward {
             if has_hidden { zeros(&inputs.q, shape) } else { empty_of(&inputs.q, shape.into()) }
         });
         let others = [&results.output, &biases[0]];
-        let counts = [counts, &[call.vectors()]].concat();
-        let launches = Launches::new(inputs, call, &[&results.output_gradient], &others, &counts);
+        let launches = Launches::new(inputs, call, &[&results.output_gradient], &others, &[call.vectors()]);
         Self { launches, results, biases }
     }
 
@@ -211,24 +204,6 @@ fn by_distance(call: &Call) -> bool {
 fn distances(inputs: &Inputs<CubeBackend>, call: &Call) -> usize {
     if call.kind == Kind::ByDistance { inputs.first_bias.meta.shape()[1] } else { 0 }
 }
-
-/// Launches the kernel of a backward pass, which writes the gradients of q, k and v to a target.
-macro_rules! launch_backward {
-    ($kernel:ident, $pass:expr, $target:expr) => {
-        $crate::attention::gpu::launches::launch_reading!(
-            $kernel, $pass.launches, $pass.cubes(), $crate::attention::gpu::launches::UNITS_OF_TILE,
-            [$pass.launches.width, $pass.launches.plan.part()];
-            $pass.results.upstream($pass.launches.width),
-            linear(&$pass.results.output),
-            $target,
-            linear(&$pass.biases[0]),
-            linear(&$pass.biases[1]),
-            $pass.launches.call.query_tiles(),
-            $pass.launches.plan.half(),
-        );
-    };
-}
-pub(super) use launch_backward;
 
 /// The heads of each position side by side, or apart again.
 pub(super) fn swapped(output: CubeTensor) -> CubeTensor {

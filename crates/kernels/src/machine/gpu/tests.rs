@@ -19,7 +19,6 @@ const KERNELS: &[&str] = &[
     "piece_kernel",
     "merge_pieces_kernel",
     "backward_kernel",
-    "packed_backward_kernel",
     "distance_kernel",
     "split_kernel",
     "merge_kernel",

@@ -20,14 +20,14 @@ use cubecl::prelude::*;
 
 /// The settings of a split.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Split {
-    pub(crate) batch: usize,
-    pub(crate) length: usize,
-    pub(crate) heads: Heads,
+pub(in crate::ops::rotary) struct Split {
+    pub(in crate::ops::rotary) batch: usize,
+    pub(in crate::ops::rotary) length: usize,
+    pub(in crate::ops::rotary) heads: Heads,
     /// The layouts of the tables of q and k; `None` where there is none, and another tensor in its place.
-    pub(crate) layouts: [Option<Layout>; 2],
+    pub(in crate::ops::rotary) layouts: [Option<Layout>; 2],
     /// Which of q, k and v have a gradient; another one stands in the place of those that have none.
-    pub(crate) given: [bool; 3],
+    pub(in crate::ops::rotary) given: [bool; 3],
 }
 
 impl Split {
@@ -80,20 +80,20 @@ struct Launch {
 /// q, k and v: their values, or their gradients.
 #[derive(Clone, Debug, ExtensionType)]
 #[extension_type(fusion: cfg(feature = "fusion"))]
-pub(crate) struct Qkv<B: Backend> {
-    pub(crate) q: FloatTensor<B>,
-    pub(crate) k: FloatTensor<B>,
-    pub(crate) v: FloatTensor<B>,
+pub(in crate::ops::rotary) struct Qkv<B: Backend> {
+    pub(in crate::ops::rotary) q: FloatTensor<B>,
+    pub(in crate::ops::rotary) k: FloatTensor<B>,
+    pub(in crate::ops::rotary) v: FloatTensor<B>,
 }
 
 /// The cosines and sines for q and for k; where one of them has no table, other tensors in their place.
 #[derive(Clone, Debug, ExtensionType)]
 #[extension_type(fusion: cfg(feature = "fusion"))]
-pub(crate) struct Tables<B: Backend> {
-    pub(crate) q_cos: FloatTensor<B>,
-    pub(crate) q_sin: FloatTensor<B>,
-    pub(crate) k_cos: FloatTensor<B>,
-    pub(crate) k_sin: FloatTensor<B>,
+pub(in crate::ops::rotary) struct Tables<B: Backend> {
+    pub(in crate::ops::rotary) q_cos: FloatTensor<B>,
+    pub(in crate::ops::rotary) q_sin: FloatTensor<B>,
+    pub(in crate::ops::rotary) k_cos: FloatTensor<B>,
+    pub(in crate::ops::rotary) k_sin: FloatTensor<B>,
 }
 
 /// The split and the rotation, on the GPU.
@@ -101,7 +101,7 @@ pub(crate) struct Tables<B: Backend> {
 /// packed `[batch, length, heads.packed()]`; tables `[1 or batch, length, rotated / 2]`; q, k, v
 /// `[batch, heads, length, head_dim]`; all f32.
 #[backend_extension(Cube, Fusion: cfg(feature = "fusion"))]
-pub(crate) trait Rotary: Backend {
+pub(in crate::ops::rotary) trait Rotary: Backend {
     /// packed -> q, k, v; q and k turned.
     #[fusion(id = "longwave_split", meta = split_metadata)]
     fn split(packed: FloatTensor<Self>, #[extension_type] tables: Tables<Self>, split: Split) -> Qkv<Self>;
@@ -132,11 +132,11 @@ fn split_metadata(packed: &TensorSpec, _: &TablesMetadata, split: &Split) -> Qkv
 }
 
 /// A table as the kernels read it.
-pub(crate) struct Table {
+pub(in crate::ops::rotary) struct Table {
     cos: CubeTensor,
     sin: CubeTensor,
     /// The pairs of a row.
-    pub(crate) half: usize,
+    pub(in crate::ops::rotary) half: usize,
     /// Numbers between batch rows; 0 if they share one.
     per_batch: usize,
     /// Whether it is a table, and not another tensor in the place of one.
@@ -145,7 +145,7 @@ pub(crate) struct Table {
 
 impl Table {
     /// Of tensors that are those of a table, or (`used` is false) only stand in the place of one.
-    pub(crate) fn new(cos: CubeTensor, sin: CubeTensor, used: bool) -> Self {
+    pub(in crate::ops::rotary) fn new(cos: CubeTensor, sin: CubeTensor, used: bool) -> Self {
         let (cos, sin) = if used { (into_contiguous(cos), into_contiguous(sin)) } else { (cos, sin) };
         let shape = cos.meta.shape();
         let (rows, length, half) = (shape[0], shape[1], shape[2]);
@@ -153,7 +153,7 @@ impl Table {
     }
 
     /// As the kernels read it, in vectors of `width`.
-    pub(crate) fn turns<N: Size>(&self, width: usize) -> TurnsLaunch<'static, N> {
+    pub(in crate::ops::rotary) fn turns<N: Size>(&self, width: usize) -> TurnsLaunch<'static, N> {
         // What stands in the place of a table is not read.
         let argument = if self.used { linear } else { strided };
         let [cos, sin] = [&self.cos, &self.sin].map(argument);

@@ -12,7 +12,7 @@ pub(in crate::ops::rotary) fn cos_and_sin(table: &RotationTable) -> [Primitive; 
 
 /// The tables of q and k, and the layouts of those that turn something. In the place of one that is not there stands the
 /// other one, or the packed rows; nothing reads them.
-pub(crate) fn split_tables(
+pub(in crate::ops::rotary) fn split_tables(
     packed: &Primitive,
     tables: [Option<&RotationTable>; 2],
 ) -> (Tables<Cube>, [Option<Layout>; 2]) {

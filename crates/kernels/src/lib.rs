@@ -64,7 +64,6 @@ pub use attention::{
 };
 pub use machine::bf16::arithmetic_name as bf16_arithmetic;
 pub use machine::device::{self, DeviceChoice};
-pub use machine::pieces;
 pub use operations::{OPERATIONS, Operation};
 pub use ops::adamw::{AdamW, AdamWState, adamw, adamw_all};
 pub use ops::cross_entropy::cross_entropy;

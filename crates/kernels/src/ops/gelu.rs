@@ -72,11 +72,11 @@ fn plain_gradient(x: Tensor<3>, output: Tensor<3>) -> Tensor<3> {
 }
 
 fn forward<T: Number>(x: &[T]) -> Vec<T> {
-    filled("activation", x.len(), GRAIN, |from, out| map(&x[from..], out))
+    filled(x.len(), GRAIN, |from, out| map(&x[from..], out))
 }
 
 fn backward<T: Number>(x: &[T], gradient: &[T]) -> Vec<T> {
-    filled("activation", x.len(), GRAIN, |from, out| map_back(&x[from..], &gradient[from..], out))
+    filled(x.len(), GRAIN, |from, out| map_back(&x[from..], &gradient[from..], out))
 }
 
 vectorised! {

@@ -85,12 +85,12 @@ fn plain_gradient(packed: Tensor<3>, output: Tensor<3>) -> Tensor<3> {
 /// packed `[rows, 2 hidden]` -> `[rows, hidden]`.
 fn forward<T: Number>(packed: &[T], hidden: usize) -> Vec<T> {
     let chunk = whole_rows(hidden);
-    filled("activation", packed.len() / 2, chunk, |from, out| map(&packed[2 * from..], hidden, out))
+    filled(packed.len() / 2, chunk, |from, out| map(&packed[2 * from..], hidden, out))
 }
 
 /// The gradient of packed `[rows, 2 hidden]`.
 fn backward<T: Number>(packed: &[T], gradient: &[T], hidden: usize) -> Vec<T> {
-    filled("activation", packed.len(), 2 * whole_rows(hidden), |from, out| {
+    filled(packed.len(), 2 * whole_rows(hidden), |from, out| {
         map_back(&packed[from..], &gradient[from / 2..], hidden, out);
     })
 }

@@ -27,13 +27,11 @@ use described::{Pairs, described};
 use longwave_kernels::{
     self as kernels, Heads, Precision, RelativeVectors, repeat_heads, rms_norm, split_rotate, unit_norm,
 };
-use longwave_position::encoding::{
-    HeadUse, LayerInput, MapsByDistance, PositionMap, QueryBlock, Rows, ScoreForm,
-};
+use longwave_position::encoding::{LayerInput, MapsByDistance, PositionMap, QueryBlock, Rows, ScoreForm};
 use longwave_position::reading::{AttentionKind, LogN, Remainder, StickBreaking};
 use longwave_position::{Init, Reading};
 use route::{Route, is_described};
-use sink::{beside, is_sharpened, scaled, sharpened, sink, with_sink};
+use sink::{beside, scaled, sharpened, sink, with_sink};
 
 /// The least norm that is divided by.
 const LEAST_NORM: f64 = 1e-6;

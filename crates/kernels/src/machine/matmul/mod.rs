@@ -12,7 +12,6 @@ mod transpose;
 pub(crate) use shared::{STRIP, SharedMatrix};
 
 use crate::machine::buffers::computed;
-use crate::machine::pieces;
 use crate::machine::simd::LANES;
 use gemm::Parallelism;
 use rayon::prelude::*;
@@ -220,7 +219,6 @@ pub(crate) fn parallel_matmul(left: Matrix<'_>, right: Matrix<'_>, onto: Option<
     let start = Start::new(&mut out);
     let across = columns.div_ceil(wide);
     let tiles = rows.div_ceil(high) * across;
-    pieces::note("products", || pieces::even(tiles, rows * columns * inner));
     (0..tiles).into_par_iter().with_max_len(1).for_each(|index| {
         let (row, column) = (index / across * high, index % across * wide);
         let (high, wide) = (high.min(rows - row), wide.min(columns - column));
@@ -247,7 +245,6 @@ fn product_with_panels(left: Matrix<'_>, right: Matrix<'_>, high: usize, onto: O
     let mut out: Vec<f32> = Vec::with_capacity(rows * columns);
     let start = Start::new(&mut out);
     let tiles = rows.div_ceil(high);
-    pieces::note("products", || pieces::even(tiles, rows * columns * inner));
     (0..tiles).into_par_iter().with_max_len(1).for_each(|tile| {
         let row = tile * high;
         let left = left.part((row, 0), high.min(rows - row), inner);

@@ -18,7 +18,7 @@ use cubecl::prelude::*;
 pub(super) const UNITS_OF_TILE: CubeDim = CubeDim::new_1d(UNITS as u32);
 pub(super) const UNITS_OF_PIECE: CubeDim = CubeDim::new_1d(split::UNITS as u32);
 
-impl Inputs<CubeBackend> {
+impl Inputs {
     /// Inputs whose last axes lie contiguously, and all axes where kernels know no strides.
     pub(super) fn laid_out(self) -> Self {
         Self {
@@ -52,7 +52,7 @@ impl Inputs<CubeBackend> {
     }
 }
 
-impl Results<CubeBackend> {
+impl Results {
     /// What the backward kernels read of them.
     pub(super) fn upstream<N: Size>(&self, width: usize) -> UpstreamLaunch<'static, N> {
         let gradient = &self.output_gradient;
@@ -67,7 +67,7 @@ impl Results<CubeBackend> {
 
 /// What the launches of one call have in common.
 pub(super) struct Launches {
-    pub(super) inputs: Inputs<CubeBackend>,
+    pub(super) inputs: Inputs,
     pub(super) call: Call,
     /// Numbers of a vector.
     pub(super) width: usize,
@@ -79,7 +79,7 @@ pub(super) struct Launches {
 impl Launches {
     /// Of a call that besides its inputs reads `in_rows`, and reads or writes `others`. A vector divides also these `counts`.
     pub(super) fn new(
-        inputs: Inputs<CubeBackend>,
+        inputs: Inputs,
         call: Call,
         in_rows: &[&CubeTensor],
         others: &[&CubeTensor],
@@ -124,14 +124,14 @@ pub(super) use launch_reading;
 /// A backward pass.
 pub(super) struct Backward {
     pub(super) launches: Launches,
-    pub(super) results: Results<CubeBackend>,
+    pub(super) results: Results,
     /// The gradients of the bias: of a table of distances yet the sums of each tile of queries,
     /// `[batch, heads, query tiles, distances]`.
     pub(super) biases: [CubeTensor; 2],
 }
 
 impl Backward {
-    pub(super) fn new(inputs: Inputs<CubeBackend>, results: Results<CubeBackend>, call: Call) -> Self {
+    pub(super) fn new(inputs: Inputs, results: Results, call: Call) -> Self {
         let inputs = inputs.laid_out();
         let results = Results {
             output: into_contiguous(swapped(results.output)),
@@ -201,7 +201,7 @@ fn by_distance(call: &Call) -> bool {
 }
 
 /// The entries of a table of distances.
-fn distances(inputs: &Inputs<CubeBackend>, call: &Call) -> usize {
+fn distances(inputs: &Inputs, call: &Call) -> usize {
     if call.kind == Kind::ByDistance { inputs.first_bias.meta.shape()[1] } else { 0 }
 }
 

@@ -83,7 +83,6 @@ mod upstream;
 
 pub(super) use gradient::forward;
 pub(super) use launch::supports;
-pub(super) use plan::Tiles;
 
 use crate::machine::gpu::Strides;
 use burn_cubecl::cubecl;

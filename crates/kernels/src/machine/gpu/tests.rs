@@ -37,8 +37,6 @@ const KERNELS: &[&str] = &[
     "dropout_kernel",
     "sum_kernel",
     "fill_kernel",
-    // burn's fusion takes no lists of tensors.
-    #[cfg(not(feature = "fusion"))]
     "squares_kernel",
     "clip_kernel",
 ];

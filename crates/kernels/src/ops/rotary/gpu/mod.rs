@@ -24,7 +24,7 @@ mod launch;
 mod pair;
 mod tables;
 
-pub(super) use launch::{Qkv, Rotary, Split};
+pub(super) use launch::{Qkv, Split, merge, rotate, split};
 pub(super) use tables::{cos_and_sin, split_tables};
 
 use super::Layout;

@@ -15,7 +15,7 @@ pub(in crate::ops::rotary) fn cos_and_sin(table: &RotationTable) -> [Primitive; 
 pub(in crate::ops::rotary) fn split_tables(
     packed: &Primitive,
     tables: [Option<&RotationTable>; 2],
-) -> (Tables<Cube>, [Option<Layout>; 2]) {
+) -> (Tables, [Option<Layout>; 2]) {
     let [q, k] = tables.map(|table| table.filter(|table| table.rotated() > 0));
     let stand_in = || [packed.clone(), packed.clone()];
     let [q_cos, q_sin] = q.or(k).map_or_else(stand_in, cos_and_sin);

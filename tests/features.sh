@@ -9,6 +9,6 @@ set -eu
 
 cd "$(dirname "$0")/.."
 
-features=fusion,autotune,vulkan
+features=autotune,vulkan
 cargo check --locked --package longwave --features "$features"
 echo "the program compiles with the features $features"

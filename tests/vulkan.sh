@@ -2,7 +2,6 @@
 # The GPU tests through Vulkan's own shaders (feature `vulkan`), with products by matrix units, on a device in software.
 #
 #   sh tests/vulkan.sh [names of tests]
-#   FEATURES=vulkan,fusion sh tests/vulkan.sh      with burn's fusion
 #
 # Mesa's llvmpipe takes such shaders, and has matrix units, from version 26 on. Where the system has an older one, a Debian with
 # Mesa 26 is put into target/vulkan (400 MB), and the tests run in it: that needs Linux on x86-64, root and debootstrap.
@@ -50,4 +49,4 @@ fi
 export CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="sh $folder/tests/vulkan.sh --inside"
 export LONGWAVE_REQUIRE_GPU=1 LONGWAVE_REQUIRE_MATRIX_UNITS=1
 cd "$folder"
-cargo test --locked --package longwave-tests --package longwave-kernels --features "${FEATURES:-vulkan}" --test gpu --lib -- "$@"
+cargo test --locked --package longwave-tests --package longwave-kernels --features vulkan --test gpu --lib -- "$@"

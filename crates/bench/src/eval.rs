@@ -52,27 +52,6 @@ pub fn run(
     Ok(())
 }
 
-/// One pass over a text of `length` tokens and back, of which the last training length of tokens is scored.
-pub(crate) fn differentiate(
-    bench: &Bench,
-    config: &RunConfig,
-    vocab_size: usize,
-    length: usize,
-) -> Result<()> {
-    let resolved = config.model.resolve(vocab_size, config.train.length)?;
-    let device = bench.device.clone().autodiff();
-    let model = fresh_model(config, &resolved, &device)?;
-    let scored = config.train.length.min(length);
-    fits(&model, &resolved, length, scored)?;
-    let needed = Size::of(&model, &resolved, 1, length).training_bytes;
-    memory_check::check(length, needed, available())?;
-    let [tokens, targets] = tokens(&model, [1, length], scored, &device);
-    let positions = model.position.layout().positions(length);
-    let pass = Pass { tokens, positions: &positions, reading: &model.position, dropout: None };
-    drop(model.nll(&pass, targets, length - scored..length).mean().backward());
-    Ok(())
-}
-
 fn fits(model: &Gpt, resolved: &Resolved, length: usize, scored: usize) -> Result<()> {
     let needed = Size::reading_bytes(resolved, length, scored);
     memory_check::check(length, needed, available())?;

@@ -2,7 +2,7 @@
 //!
 //! - [`rope`], [`attention`], [`train`], [`eval`]: one benchmark each, as [`Record`]s.
 //! - [`growth`]: how the time of a token grows with the length and the width, with a fit and charts.
-//! - [`scaling`]: what more threads give, measured and by the pieces that operations are cut into.
+//! - [`scaling`]: what more threads give.
 //! - [`laws`]: what must hold of the encodings, extensions, protocols and metrics that a program registers.
 //! - [`record`]: one measurement, as a line of JSON or of a table.
 //! - [`clock`]: times of several subjects, taken in turn.

@@ -61,12 +61,6 @@ pub(crate) fn step(bench: &Bench, config: &RunConfig, dataset: &Dataset) -> Resu
     Ok(step_record(bench, config, sizes(config, &resolved), &times[0]))
 }
 
-pub(crate) fn one_step(bench: &Bench, config: &RunConfig, dataset: &Dataset) -> Result<()> {
-    let resolved = config.model.resolve(dataset.tokenizer().vocab_size(), config.train.length)?;
-    let run = Run { folder: PathBuf::new(), config: config.clone(), hash: String::new() };
-    steps(bench, &run, dataset, &resolved, bench.reference)?().map(drop)
-}
-
 fn step_record(bench: &Bench, config: &RunConfig, case: String, timing: &Timing) -> Record {
     let record = Record::new("train", case, Direction::Step, &bench.device_name, timing);
     record.reading(config.train.batch_tokens)

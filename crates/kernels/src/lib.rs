@@ -4,7 +4,6 @@
 //! |---|---|
 //! | [`attention`](attention()) | causal attention with a position bias, vectors by distance or by count, a window, sinks, a query scale, a range of distances |
 //! | [`attention_by_distance`] | the same with two rotations, chosen by distance |
-//! | [`packed_attention`] | attention to packed q, k, v: with their split and rotation |
 //! | [`partial_attention`], [`merge`] | attention to parts of the keys, and the plain operations that put parts together |
 //! | [`split_rotate`], [`rotate`] | the split of packed q, k, v into heads, with the rotation of q and k |
 //! | [`cross_entropy`](cross_entropy()) | log-softmax and the pick of the target |
@@ -61,12 +60,10 @@ pub use attention::pair::{PairAttention, pair_attention};
 pub use attention::path::{PathAttention, Reflections, path_attention, path_scores};
 pub use attention::{
     Attention, Bias, CountedVectors, PartialAttention, RelativeVectors, VectorTable, attention,
-    attention_by_distance, merge, packed_attention, partial_attention, partial_attention_by_distance,
-    repeat_heads,
+    attention_by_distance, merge, partial_attention, partial_attention_by_distance, repeat_heads,
 };
 pub use machine::bf16::arithmetic_name as bf16_arithmetic;
 pub use machine::device::{self, DeviceChoice};
-pub use machine::pieces;
 pub use operations::{OPERATIONS, Operation};
 pub use ops::adamw::{AdamW, AdamWState, adamw, adamw_all};
 pub use ops::cross_entropy::cross_entropy;

@@ -4,7 +4,7 @@ use super::*;
 use longwave_kernels::device::{Counts, counted};
 
 /// Kernels that a step may launch for each block, forward and backward, and besides.
-const OF_BLOCK: [usize; 2] = [11, 12];
+const OF_BLOCK: [usize; 2] = [11, 13];
 const BESIDES: usize = 20;
 
 /// The launches of a forward pass with its loss, of the backward pass, and of the update, for a model of so many blocks.

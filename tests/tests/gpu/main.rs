@@ -8,10 +8,6 @@
 
 #[path = "../common/mod.rs"]
 mod common;
-#[cfg(feature = "fusion")]
-mod fusion;
-// Under burn's fusion, operations are held back and launched at other times.
-#[cfg(not(feature = "fusion"))]
 mod launches;
 mod program;
 

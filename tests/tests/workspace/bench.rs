@@ -82,26 +82,19 @@ fn growth_is_drawn_and_fitted() {
 }
 
 #[test]
-fn threads_are_measured_and_pieces_counted() {
+fn threads_are_measured() {
     let project = Project::new();
     let arguments = ["bench", "scaling", "--config", "small.toml", "--length", "64", "--threads", "2"];
     let common = ["--device", "cpu", "--seconds", "0"];
     let outcome = project.run(&[&arguments[..], &common, &["--json"]].concat());
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-    let lines: Vec<Value> = outcome.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let (measured, counted): (Vec<_>, Vec<_>) = lines.iter().partition(|line| line["seconds"].is_number());
+    let measured: Vec<Value> =
+        outcome.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let threads: Vec<_> = measured.iter().map(|line| line["threads"].as_u64().unwrap()).collect();
     assert_eq!(threads, [1, 2, 1, 2]);
     assert!(measured[1]["speedup"].is_number() && measured[1]["reference"] == "one thread");
-    for operation in ["attention", "attention, backward"] {
-        let of = counted.iter().filter(|line| line["operation"] == operation);
-        let lengths: Vec<_> = of.map(|line| line["length"].as_u64().unwrap()).collect();
-        assert_eq!(lengths, [32, 64], "{operation}: {counted:?}");
-    }
-    let best = |line: &Value| line["best"][2].as_f64().unwrap();
-    assert!(counted.iter().all(|line| best(line) >= 1.0 && best(line) <= 64.0), "{counted:?}");
     let outcome = project.run(&[&arguments[..], &common].concat());
-    for part in ["2 threads", "over one thread", "operation", "attention, backward", "64 cores"] {
+    for part in ["2 threads", "over one thread"] {
         assert!(outcome.stdout.contains(part), "{part} in {}", outcome.stdout);
     }
     assert!(!project.exists("runs"), "nothing is written");

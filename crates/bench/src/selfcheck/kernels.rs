@@ -7,8 +7,7 @@ use burn::tensor::{Device, Tensor};
 use longwave_core::Result;
 use longwave_kernels::{
     AdamW, AdamWState, Attention, Bias, Heads, Layout, OPERATIONS, Precision, RotationTable, adamw_all,
-    attention, attention_by_distance, clip_factor, gelu, packed_attention, rotate, split_rotate,
-    sums_of_squares,
+    attention, attention_by_distance, clip_factor, gelu, rotate, split_rotate, sums_of_squares,
 };
 use longwave_position::Positions;
 use longwave_position::frequency::{Frequencies, Rotation};
@@ -105,14 +104,6 @@ fn attentions(length: usize) -> Vec<Operation> {
                 flat(attention(input(0).reshape(shape), k, v, &options))
             }));
         }
-    }
-    for rotation in ROTATIONS {
-        let name = format!("attention of packed rows, {}", name_of(rotation));
-        operations.push(Operation::new(name, &[2 * length * HEADS.packed()], move |inputs| {
-            let packed = inputs[0].clone().reshape([2, length, HEADS.packed()]);
-            let table = table_of(rotation, length, &packed.device());
-            flat(packed_attention(packed, HEADS, [Some(&table); 2], &Attention::causal(10)))
-        }));
     }
     let many = 3 * length + 300;
     let sizes = [2 * 4 * 3 * 10, 2 * 2 * many * 10, 2 * 2 * many * 10];

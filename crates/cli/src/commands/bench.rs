@@ -34,7 +34,7 @@ enum BenchKind {
     Eval(BenchEval),
     /// How the time of a token grows with the length of a text and the width of the model: charts with a fit
     Growth(BenchGrowth),
-    /// What more threads give: training steps and a long text on 1, 2, 4, .. threads, and the pieces of each operation
+    /// What more threads give: training steps and a long text on 1, 2, 4, .. threads
     Scaling(BenchScaling),
 }
 
@@ -181,7 +181,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
 }
 
-/// Measures all numbers of threads, then shows the pieces of each operation.
+/// Measures all numbers of threads.
 fn run_scaling(own: &BenchScaling) -> Result<()> {
     let config = own.model.load()?;
     let measuring = &own.model.measuring;
@@ -191,12 +191,7 @@ fn run_scaling(own: &BenchScaling) -> Result<()> {
         None => scaling::LENGTH,
         Some(length) => in_tokens(std::slice::from_ref(length), config.train.length)?[0],
     };
-    shown(measuring, |show| scaling::run(&bench, &config, &dataset, length, scaling::threads(), show))?;
-    let operations = scaling::operations(&bench, &config, &dataset, length)?;
-    if measuring.json {
-        return operations.iter().try_for_each(|operation| json_text(&(operation.json()? + "\n")));
-    }
-    lines(&format!("\n{}\n", scaling::table(&operations)))
+    shown(measuring, |show| scaling::run(&bench, &config, &dataset, length, scaling::threads(), show))
 }
 
 /// Measures both curves, tells their fits and writes their charts and tables.

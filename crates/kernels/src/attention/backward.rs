@@ -14,13 +14,11 @@ use super::block::Operands;
 use super::call::{BiasValues, Call};
 use super::gradient::{Buffers, Head, Rows, Turned};
 use super::op::INPUTS;
-use super::pieces::{NAME, pairs};
 use super::relative;
 use super::sums::{HeadRows, Layout, OwnRows, Sums};
 use super::{Shape, counted};
 use crate::machine::autodiff::tensor_of;
 use crate::machine::buffers::{Rest, zeros};
-use crate::machine::pieces::note;
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
 use std::ops::Range;
@@ -105,10 +103,6 @@ pub(super) fn backward(call: &Call, rows: &Rows<'_>, bias_wanted: bool) -> [Opti
             },
         });
         let heads: Vec<Task<'_>> = heads.collect();
-        note(NAME, || {
-            let of_head = pieces.iter().map(|rows| group * pairs(rows, &widths));
-            of_head.collect::<Vec<_>>().repeat(heads.len())
-        });
         heads.into_par_iter().for_each(|task| {
             let mut turned = memory.turned.take(Turned::default);
             task.head.turn(&mut turned);

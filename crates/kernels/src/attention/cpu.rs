@@ -14,13 +14,12 @@ use super::block::{Block, Keys, Operands};
 use super::call::Call;
 use super::counted::Counts;
 use super::logits::fill_logits;
-use super::pieces::{NAME, ROWS, SHARED, pairs, task_rows};
+use super::pieces::{ROWS, SHARED, task_rows};
 use super::relative::{self, KeyTable, Scratch};
 use super::{NOTHING_SEEN, Shape};
 use crate::machine::autodiff::permuted_tensor_of;
 use crate::machine::buffers::zeros;
 use crate::machine::matmul::Matrix;
-use crate::machine::pieces::note;
 use crate::machine::simd::{LANES, exp_in_place, largest, vectorised};
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
@@ -62,10 +61,6 @@ pub(super) fn forward(call: &Call) -> [FlexTensor; 2] {
         // Late rows see more keys.
         tasks.sort_by_key(|task| Reverse(task.first));
     }
-    note(NAME, || {
-        let widths = operands.widths();
-        tasks.iter().map(|task| shape.heads * pairs(&(task.first..task.first + task.rows), &widths)).collect()
-    });
     let make = || (vec![0.0; scratch], Own::default());
     let run = |(logits, own): &mut (Vec<f32>, Own), task: Task<'_>| {
         task.run(&operands, shared.as_ref(), logits, own);

@@ -26,9 +26,6 @@
 //! GPU has it. At 16,384 keys the first product of a block runs 6% slower than on few keys and the second as
 //! fast, so that little is to be won, and long rows would be added in another order.
 //!
-//! **With the split and the rotation:** [`packed_attention`] takes packed projections. On the GPU one kernel then writes the
-//! gradient of the packed rows.
-//!
 //! **In bf16** ([`Attention::precision`]), the factors of products are rounded on CPUs with dot products of it
 //! (`Operands::multiply`): of all calls, with any bias, window and ranges of distances. Products with vectors by distance and by
 //! count stay f32.
@@ -51,7 +48,6 @@ pub(crate) mod linear;
 mod logits;
 mod merge;
 mod op;
-mod packed;
 pub(crate) mod pair;
 pub(crate) mod path;
 pub(crate) mod pieces;
@@ -64,7 +60,6 @@ mod tests;
 pub use by_distance::{attention_by_distance, partial_attention_by_distance};
 pub use counted::CountedVectors;
 pub use merge::merge;
-pub use packed::packed_attention;
 pub use reference::repeat_heads;
 pub use relative::{RelativeVectors, VectorTable};
 

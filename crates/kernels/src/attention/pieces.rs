@@ -13,9 +13,6 @@ use std::ops::Range;
 /// block is wasted and that its logits stay in the cache.
 pub(super) const ROWS: usize = 32;
 
-/// As [`pieces`](crate::machine::pieces) names calls.
-pub(super) const NAME: &str = "attention";
-
 /// Pieces that a call is cut into if its shape allows: work for so many threads.
 const PIECES: usize = 64;
 
@@ -79,11 +76,6 @@ impl Cut {
         let row = |block: usize| (block * ROWS).min(queries);
         even(widths, pieces).into_iter().map(|blocks| row(blocks.start)..row(blocks.end)).collect()
     }
-}
-
-/// What some rows of a head weigh, in pairs of a query and a key; `widths` are the keys that each block of rows sees.
-pub(super) fn pairs(rows: &Range<usize>, widths: &[usize]) -> usize {
-    ROWS * widths[rows.start / ROWS..rows.end.div_ceil(ROWS)].iter().sum::<usize>()
 }
 
 /// Up to `pieces` ranges of about the same weight, which cover all.

@@ -7,7 +7,6 @@
 //! ordinary store first reads the line that it overwrites: a third of all bytes that an operation with one input and one
 //! output moves.
 
-use crate::machine::pieces;
 use crate::machine::simd::{LANES, add};
 use rayon::prelude::*;
 use std::mem::MaybeUninit;
@@ -46,26 +45,13 @@ pub(crate) fn written<T: Copy + Send>(
     written_beside(count, chunk, rayon::iter::repeat_n((), chunks), |index, chunk, ()| write(index, chunk))
 }
 
-/// [`written`] for an operation that [`pieces`](crate::machine::pieces) knows by this name: `write` receives where the chunk begins.
+/// [`written`], where `write` receives at which number the chunk begins.
 pub(crate) fn filled<T: Copy + Send>(
-    name: &'static str,
     count: usize,
     chunk: usize,
     write: impl Fn(usize, &mut [MaybeUninit<T>]) + Sync,
 ) -> Vec<T> {
-    pieces::note(name, || pieces::up_to(chunk, count));
     written(count, chunk, |index, out| write(index * chunk, out))
-}
-
-/// The same for f32, with zeros in the chunk.
-pub(crate) fn filled_zeros(
-    name: &'static str,
-    count: usize,
-    chunk: usize,
-    fill: impl Fn(usize, &mut [f32]) + Sync,
-) -> Vec<f32> {
-    pieces::note(name, || pieces::up_to(chunk, count));
-    computed(count, chunk, |index, out| fill(index * chunk, out))
 }
 
 /// Numbers of a task in whole rows of so many.

@@ -8,5 +8,4 @@ pub mod device;
 #[cfg(feature = "gpu")]
 pub(crate) mod gpu;
 pub(crate) mod matmul;
-pub mod pieces;
 pub(crate) mod simd;

@@ -2,7 +2,6 @@
 
 use super::Gradient;
 use crate::machine::autodiff::{FusedBackend, OpTensor, any_tracked};
-use crate::machine::pieces;
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
 use burn::backend::autodiff::checkpoint::strategy::NoCheckpointing;
 use burn::backend::autodiff::grads::Gradients;
@@ -50,7 +49,7 @@ impl<B: FusedBackend, G: Gradient<B, N, M>, const N: usize, const M: usize> Back
             parent.take_if(|_| !given);
         }
         let wanted = parents.each_ref().map(Option::is_some);
-        let gradients = pieces::in_backward(|| gradient(outputs, wanted));
+        let gradients = gradient(outputs, wanted);
         for (parent, gradient) in parents.into_iter().zip(gradients) {
             if let (Some(parent), Some(gradient)) = (parent, gradient) {
                 grads.register::<B>(parent.id, gradient);

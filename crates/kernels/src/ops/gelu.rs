@@ -55,8 +55,7 @@ impl Op<1> for Gelu {
 
     #[cfg(feature = "gpu")]
     fn gpu(self, [x]: [Primitive; 1], _: [bool; 1]) -> ([Primitive; 1], impl Gradient<Cube, 1>) {
-        use gpu::Launch;
-        ([Cube::gelu(x.clone())], move |output, _| [Some(Cube::gelu_backward(x, only(output)))])
+        ([gpu::gelu(x.clone())], move |output, _| [Some(gpu::gelu_backward(x, only(output)))])
     }
 }
 
@@ -72,11 +71,11 @@ fn plain_gradient(x: Tensor<3>, output: Tensor<3>) -> Tensor<3> {
 }
 
 fn forward<T: Number>(x: &[T]) -> Vec<T> {
-    filled("activation", x.len(), GRAIN, |from, out| map(&x[from..], out))
+    filled(x.len(), GRAIN, |from, out| map(&x[from..], out))
 }
 
 fn backward<T: Number>(x: &[T], gradient: &[T]) -> Vec<T> {
-    filled("activation", x.len(), GRAIN, |from, out| map_back(&x[from..], &gradient[from..], out))
+    filled(x.len(), GRAIN, |from, out| map_back(&x[from..], &gradient[from..], out))
 }
 
 vectorised! {
@@ -103,11 +102,9 @@ vectorised! {
 #[allow(clippy::pedantic, reason = "what the macros make of kernels is theirs")]
 mod gpu {
     use crate::machine::gpu::{empty_like, launch_vectors};
-    use burn::backend::tensor::FloatTensor;
-    use burn::backend::{Backend, backend_extension};
+    use burn_cubecl::cubecl;
     use burn_cubecl::kernel::into_contiguous;
     use burn_cubecl::tensor::CubeTensor;
-    use burn_cubecl::{CubeBackend, cubecl};
     use cubecl::prelude::*;
     use std::f32::consts::FRAC_1_SQRT_2;
 
@@ -144,29 +141,18 @@ mod gpu {
         slope[ABSOLUTE_POS] = gradient[ABSOLUTE_POS] * (below::<N>(value) + value * density);
     }
 
-    #[backend_extension(Cube, Fusion: cfg(feature = "fusion"))]
-    pub(super) trait Launch: Backend {
-        #[fusion(id = "longwave_gelu", dtype = x, shape = x)]
-        fn gelu(x: FloatTensor<Self>) -> FloatTensor<Self>;
-
-        #[fusion(id = "longwave_gelu_backward", dtype = x, shape = x)]
-        fn gelu_backward(x: FloatTensor<Self>, gradient: FloatTensor<Self>) -> FloatTensor<Self>;
+    pub(super) fn gelu(x: CubeTensor) -> CubeTensor {
+        let x = into_contiguous(x);
+        let y = empty_like(&x);
+        launch_vectors!(gelu_kernel, y.meta.num_elements(), y, [x, y]);
+        y
     }
 
-    impl Launch for CubeBackend {
-        fn gelu(x: CubeTensor) -> CubeTensor {
-            let x = into_contiguous(x);
-            let y = empty_like(&x);
-            launch_vectors!(gelu_kernel, y.meta.num_elements(), y, [x, y]);
-            y
-        }
-
-        fn gelu_backward(x: CubeTensor, gradient: CubeTensor) -> CubeTensor {
-            let [x, gradient] = [x, gradient].map(into_contiguous);
-            let slope = empty_like(&x);
-            launch_vectors!(gelu_gradient_kernel, slope.meta.num_elements(), slope, [x, gradient, slope]);
-            slope
-        }
+    pub(super) fn gelu_backward(x: CubeTensor, gradient: CubeTensor) -> CubeTensor {
+        let [x, gradient] = [x, gradient].map(into_contiguous);
+        let slope = empty_like(&x);
+        launch_vectors!(gelu_gradient_kernel, slope.meta.num_elements(), slope, [x, gradient, slope]);
+        slope
     }
 }
 

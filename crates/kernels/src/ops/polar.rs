@@ -16,7 +16,6 @@
 
 use crate::machine::autodiff::{View, tensor_of, values};
 use crate::machine::buffers::{GRAIN, computed, parts_of_all, zeros};
-use crate::machine::pieces::{note, up_to};
 use crate::machine::simd::{ln_1p_exp, sigmoid, vectorised};
 use crate::op::prelude::*;
 use burn::tensor::{Tensor, activation::softplus as plain_softplus};
@@ -123,7 +122,6 @@ fn row_of(view: &View<4>, [batch, head, position]: [usize; 3]) -> &[f32] {
 fn forward(numbers: &Numbers<'_>) -> Vec<f32> {
     let [batch, heads, length, channels] = numbers.shape;
     let rows = GRAIN.div_ceil(2 * channels);
-    note("polar", || up_to(rows, batch * heads * length));
     computed(batch * heads * length * 2 * channels, rows * 2 * channels, |task, out| {
         map_rows(numbers, task * rows, out);
     })
@@ -133,7 +131,6 @@ fn forward(numbers: &Numbers<'_>) -> Vec<f32> {
 fn backward(numbers: &Numbers<'_>, output: &View<4>) -> Vec<f32> {
     let [batch, heads, length, channels] = numbers.shape;
     let rows = GRAIN.div_ceil(channels);
-    note("polar", || up_to(rows, batch * heads * length));
     computed(batch * heads * length * channels, rows * channels, |task, out| {
         for (row, out) in out.chunks_exact_mut(channels).enumerate() {
             map_back(numbers, output, numbers.place(task * rows + row), out, None);
@@ -148,7 +145,6 @@ fn backward_with_tables(numbers: &Numbers<'_>, output: &View<4>) -> [Vec<f32>; 3
     let [mut cos, mut sin] = [(); 2].map(|()| zeros(numbers.table.iter().product()));
     {
         // Of `[any, length, channels]` each task has `[positions, channels]`.
-        note("polar", || up_to(POSITIONS, length));
         let of_tasks = |x| parts_of_all(x, length * channels, POSITIONS * channels);
         let tasks = of_tasks(&mut x).into_iter().zip(of_tasks(&mut cos)).zip(of_tasks(&mut sin)).enumerate();
         tasks.collect::<Vec<_>>().into_par_iter().for_each(|(task, ((mut x, mut cos), mut sin))| {

@@ -13,7 +13,7 @@
 //! gradient in, gradient out).
 
 use crate::machine::autodiff::{tensor_of, values};
-use crate::machine::buffers::{filled_zeros, whole_rows};
+use crate::machine::buffers::{computed, whole_rows};
 use crate::machine::simd::{dot, exp_in_place, largest, vectorised};
 use crate::op::prelude::*;
 use burn::tensor::Tensor;
@@ -60,12 +60,14 @@ impl<const D: usize> Op<1> for Softmax<D> {
 /// x in rows of `width` -> the same.
 fn forward(x: &[f32], width: usize) -> Vec<f32> {
     let chunk = whole_rows(width);
-    filled_zeros("softmax", x.len(), chunk, |from, out| softmax_rows(&x[from..], width, out))
+    computed(x.len(), chunk, |task, out| softmax_rows(&x[task * chunk..], width, out))
 }
 
 /// The gradient of x from the output p and its gradient.
 fn backward(p: &[f32], gradient: &[f32], width: usize) -> Vec<f32> {
-    filled_zeros("softmax", p.len(), whole_rows(width), |from, out| {
+    let chunk = whole_rows(width);
+    computed(p.len(), chunk, |task, out| {
+        let from = task * chunk;
         softmax_rows_backward(&p[from..], &gradient[from..], width, out);
     })
 }

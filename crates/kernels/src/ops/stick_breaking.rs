@@ -20,7 +20,6 @@
 
 use crate::machine::autodiff::{compact, tensor_of, values};
 use crate::machine::buffers::{GRAIN, computed, zeros};
-use crate::machine::pieces::{note, up_to};
 use crate::machine::simd::{LANES, exp, ln_1p_exp, vectorised};
 use crate::op::prelude::*;
 use burn::tensor::{Tensor, activation::log_sigmoid};
@@ -87,7 +86,6 @@ impl Op<1, 2> for StickBreaking {
 /// Logits in rows of `width` -> weights of the same shape, and the rest of each row.
 fn forward(logits: &[f32], width: usize) -> (Vec<f32>, Vec<f32>) {
     let rows = GRAIN.div_ceil(width);
-    note("stick-breaking", || up_to(rows, logits.len() / width));
     let mut weights = zeros(logits.len());
     let mut rest = zeros(logits.len() / width);
     let tasks = weights.par_chunks_mut(rows * width).zip(rest.par_chunks_mut(rows));
@@ -106,7 +104,6 @@ fn backward(
     width: usize,
 ) -> Vec<f32> {
     let rows = GRAIN.div_ceil(width);
-    note("stick-breaking", || up_to(rows, logits.len() / width));
     let none = vec![0.0; if of_weights.is_none() { width } else { 0 }];
     computed(logits.len(), rows * width, |task, out| {
         for (row, out) in out.chunks_exact_mut(width).enumerate() {

@@ -62,9 +62,8 @@ impl Op<1> for Swiglu {
 
     #[cfg(feature = "gpu")]
     fn gpu(self, [packed]: [Primitive; 1], _: [bool; 1]) -> ([Primitive; 1], impl Gradient<Cube, 1>) {
-        use gpu::Launch;
-        let y = Cube::swiglu(packed.clone());
-        ([y], move |output, _| [Some(Cube::swiglu_backward(packed, only(output)))])
+        let y = gpu::swiglu(packed.clone());
+        ([y], move |output, _| [Some(gpu::swiglu_backward(packed, only(output)))])
     }
 }
 
@@ -85,12 +84,12 @@ fn plain_gradient(packed: Tensor<3>, output: Tensor<3>) -> Tensor<3> {
 /// packed `[rows, 2 hidden]` -> `[rows, hidden]`.
 fn forward<T: Number>(packed: &[T], hidden: usize) -> Vec<T> {
     let chunk = whole_rows(hidden);
-    filled("activation", packed.len() / 2, chunk, |from, out| map(&packed[2 * from..], hidden, out))
+    filled(packed.len() / 2, chunk, |from, out| map(&packed[2 * from..], hidden, out))
 }
 
 /// The gradient of packed `[rows, 2 hidden]`.
 fn backward<T: Number>(packed: &[T], gradient: &[T], hidden: usize) -> Vec<T> {
-    filled("activation", packed.len(), 2 * whole_rows(hidden), |from, out| {
+    filled(packed.len(), 2 * whole_rows(hidden), |from, out| {
         map_back(&packed[from..], &gradient[from / 2..], hidden, out);
     })
 }
@@ -130,12 +129,10 @@ vectorised! {
 #[allow(clippy::pedantic, reason = "what the macros make of kernels is theirs")]
 mod gpu {
     use crate::machine::gpu::{empty, empty_like, launch_vectors};
-    use burn::backend::tensor::FloatTensor;
-    use burn::backend::{Backend, backend_extension};
     use burn::tensor::Shape;
+    use burn_cubecl::cubecl;
     use burn_cubecl::kernel::into_contiguous;
     use burn_cubecl::tensor::CubeTensor;
-    use burn_cubecl::{CubeBackend, cubecl};
     use cubecl::prelude::*;
 
     #[cube]
@@ -179,38 +176,27 @@ mod gpu {
         slope[at + hidden] = given * gate * s;
     }
 
-    #[backend_extension(Cube, Fusion: cfg(feature = "fusion"))]
-    pub(super) trait Launch: Backend {
-        #[fusion(id = "longwave_swiglu", dtype = packed, shape = half_of(packed))]
-        fn swiglu(packed: FloatTensor<Self>) -> FloatTensor<Self>;
-
-        #[fusion(id = "longwave_swiglu_backward", dtype = packed, shape = packed)]
-        fn swiglu_backward(packed: FloatTensor<Self>, gradient: FloatTensor<Self>) -> FloatTensor<Self>;
-    }
-
     fn half_of(packed: &Shape) -> Shape {
         let [batch, length, width] = packed.dims();
         [batch, length, width / 2].into()
     }
 
-    impl Launch for CubeBackend {
-        fn swiglu(packed: CubeTensor) -> CubeTensor {
-            let packed = into_contiguous(packed);
-            let y = empty(&packed, half_of(packed.meta.shape()).dims::<3>());
-            let hidden = y.meta.shape()[2];
-            launch_vectors!(swiglu_kernel, hidden, y, [packed, y], width => hidden / width);
-            y
-        }
+    pub(super) fn swiglu(packed: CubeTensor) -> CubeTensor {
+        let packed = into_contiguous(packed);
+        let y = empty(&packed, half_of(packed.meta.shape()).dims::<3>());
+        let hidden = y.meta.shape()[2];
+        launch_vectors!(swiglu_kernel, hidden, y, [packed, y], width => hidden / width);
+        y
+    }
 
-        fn swiglu_backward(packed: CubeTensor, gradient: CubeTensor) -> CubeTensor {
-            let [packed, gradient] = [packed, gradient].map(into_contiguous);
-            let slope = empty_like(&packed);
-            let hidden = gradient.meta.shape()[2];
-            launch_vectors!(
-                swiglu_gradient_kernel, hidden, gradient, [packed, gradient, slope], width => hidden / width
-            );
-            slope
-        }
+    pub(super) fn swiglu_backward(packed: CubeTensor, gradient: CubeTensor) -> CubeTensor {
+        let [packed, gradient] = [packed, gradient].map(into_contiguous);
+        let slope = empty_like(&packed);
+        let hidden = gradient.meta.shape()[2];
+        launch_vectors!(
+            swiglu_gradient_kernel, hidden, gradient, [packed, gradient, slope], width => hidden / width
+        );
+        slope
     }
 }
 

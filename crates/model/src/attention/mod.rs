@@ -25,16 +25,13 @@ use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use described::{Pairs, described};
 use longwave_kernels::{
-    self as kernels, Heads, Precision, RelativeVectors, packed_attention, repeat_heads, rms_norm,
-    split_rotate, unit_norm,
+    self as kernels, Heads, Precision, RelativeVectors, repeat_heads, rms_norm, split_rotate, unit_norm,
 };
-use longwave_position::encoding::{
-    HeadUse, LayerInput, MapsByDistance, PositionMap, QueryBlock, Rows, ScoreForm,
-};
+use longwave_position::encoding::{LayerInput, MapsByDistance, PositionMap, QueryBlock, Rows, ScoreForm};
 use longwave_position::reading::{AttentionKind, LogN, Remainder, StickBreaking};
 use longwave_position::{Init, Reading};
 use route::{Route, is_described};
-use sink::{beside, is_sharpened, scaled, sharpened, sink, with_sink};
+use sink::{beside, scaled, sharpened, sink, with_sink};
 
 /// The least norm that is divided by.
 const LEAST_NORM: f64 = 1e-6;
@@ -178,10 +175,6 @@ impl Attention {
                 precision: self.precision,
                 ..described(scale, block, reading, &device, &form)
             };
-            if reads_packed(block, reading) {
-                let heads = packed_attention(packed, self.heads, [q_table, k_table], &options);
-                return self.joined(heads, onto);
-            }
             let (q, k, v) = split_rotate(packed, self.heads, q_table, k_table);
             if let Some(maps) = described_maps(form, block, reading) {
                 attend_by_distance([q, k, v], maps, options, block, reading)
@@ -358,14 +351,6 @@ fn attend_in(
             }
         }
     }
-}
-
-/// Whether nothing but a rotation comes between the packed projections of a described layer and its softmax.
-fn reads_packed(block: QueryBlock<'_>, reading: &Reading) -> bool {
-    let layer = block.rows.layer;
-    reading.layer_capabilities(layer).head_use == HeadUse::None
-        && !is_sharpened(block, reading)
-        && sink(block, reading).is_none()
 }
 
 /// What the maps of q and k do, where the layer can be read by it: learned log-n multiplies all of a query's maps, and of what

@@ -6,7 +6,6 @@ use burn::tensor::{Device, Tensor};
 use longwave_kernels::{self as kernels, PartialAttention};
 use longwave_position::Reading;
 use longwave_position::encoding::QueryBlock;
-use longwave_position::reading::{LogN, Temperature};
 
 /// q `[batch, heads, queries, d]` of the queries at hand times the learned factors of the layer, where it has some.
 pub(super) fn scaled(q: Tensor<4>, block: QueryBlock<'_>, reading: &Reading) -> Tensor<4> {
@@ -23,14 +22,6 @@ pub(super) fn sharpened(q: Tensor<4>, block: QueryBlock<'_>, reading: &Reading) 
         Some(factors) => q * by_head(factors),
         None => q,
     }
-}
-
-/// Whether [`sharpened`] changes q.
-pub(super) fn is_sharpened(block: QueryBlock<'_>, reading: &Reading) -> bool {
-    let layer = reading.layer(block.rows.layer);
-    matches!(layer.log_n, LogN::Learned { .. })
-        || matches!(layer.temperature, Temperature::Heads(_))
-        || layer.head_scale.is_some()
 }
 
 /// Whether the layer reads all keys at their own positions, and nothing acts on its scores after the encoding but biases:

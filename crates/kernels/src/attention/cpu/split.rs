@@ -7,9 +7,8 @@ use super::{Own, attend, tensors};
 use crate::attention::block::Operands;
 use crate::attention::call::Call;
 use crate::attention::logits::fill_logits;
-use crate::attention::pieces::{NAME, ROWS};
+use crate::attention::pieces::ROWS;
 use crate::attention::{NOTHING_SEEN, Shape};
-use crate::machine::pieces::note;
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
 use std::ops::Range;
@@ -37,14 +36,6 @@ pub(super) fn forward(operands: &Operands<'_>, ranges: &[Range<usize>]) -> [Flex
     let shape = operands.shape;
     let Shape { batch, heads, queries, value_dim, .. } = shape;
     let blocks = queries.div_ceil(ROWS);
-    note(NAME, || {
-        let of_block = |block: usize| {
-            let block = operands.block(0, 0, block * ROWS);
-            let of_head = ranges.iter().map(|range| block.rows * block.within(range).width);
-            of_head.collect::<Vec<_>>().repeat(heads)
-        };
-        (0..blocks).flat_map(of_block).collect::<Vec<_>>().repeat(batch)
-    });
     let parts: Vec<Part> = (0..batch * blocks * heads * ranges.len())
         .into_par_iter()
         .with_max_len(1)

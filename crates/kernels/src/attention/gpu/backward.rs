@@ -4,14 +4,14 @@ use super::by_keys::by_keys;
 use super::by_queries::by_queries;
 use super::matrices::Halves;
 use super::memory::Memory;
-use super::target::{Apart, Packed, Target};
+use super::target::Target;
 use super::upstream::Upstream;
 use super::{Plan, Read};
 use burn_cubecl::cubecl;
 use cubecl::ir::ElemType;
 use cubecl::prelude::*;
 
-/// All gradients; those of q, k and v as three tensors.
+/// All gradients. Cubes along x: first those of the queries, then those of the keys.
 ///
 /// Written besides: what belongs to a query of the bias' gradient, `[batch, heads, queries]` for slopes and pairs, all of it
 /// for a block, and for a table of distances the sums of each cube of queries (`diagonals.rs`); and the keys' part of a bias by
@@ -21,51 +21,20 @@ pub(super) fn backward_kernel<N: Size, P: Size, H: Float>(
     read: &Read<'_, N>,
     upstream: &Upstream<'_, N>,
     output: &[Vector<f32, N>],
-    target: &mut Apart<'_, N>,
+    target: &mut Target<'_, N>,
     query_bias: &mut [f32],
     key_bias: &mut [f32],
     query_cubes: usize,
     #[define(H)] _half: ElemType,
-    #[comptime] plan: Plan,
-) {
-    backward::<N, P, H, Apart<N>>(read, upstream, output, target, query_bias, key_bias, query_cubes, plan);
-}
-
-/// The same; the gradients of q, k and v as packed rows, with q and k turned back.
-#[cube(launch, launch_unchecked, address_type = "dynamic")]
-pub(super) fn packed_backward_kernel<N: Size, P: Size, H: Float>(
-    read: &Read<'_, N>,
-    upstream: &Upstream<'_, N>,
-    output: &[Vector<f32, N>],
-    target: &mut Packed<'_, N>,
-    query_bias: &mut [f32],
-    key_bias: &mut [f32],
-    query_cubes: usize,
-    #[define(H)] _half: ElemType,
-    #[comptime] plan: Plan,
-) {
-    backward::<N, P, H, Packed<N>>(read, upstream, output, target, query_bias, key_bias, query_cubes, plan);
-}
-
-/// Cubes along x: first those of the queries, then those of the keys.
-#[cube]
-fn backward<N: Size, P: Size, H: Float, T: Target<N>>(
-    read: &Read<'_, N>,
-    upstream: &Upstream<'_, N>,
-    output: &[Vector<f32, N>],
-    target: &mut T,
-    query_bias: &mut [f32],
-    key_bias: &mut [f32],
-    query_cubes: usize,
     #[comptime] plan: Plan,
 ) {
     let mut memory = Memory::<N, P>::new(plan);
     let mut halves = Halves::<H, N, P>::new(plan);
     let cube = CUBE_POS_X as usize;
     if cube < query_cubes {
-        by_queries::<N, P, H, T>(read, upstream, output, target, query_bias, &mut memory, &mut halves, plan);
+        by_queries::<N, P, H>(read, upstream, output, target, query_bias, &mut memory, &mut halves, plan);
     } else if (CUBE_POS_Y as usize) < read.sizes.heads / comptime!(plan.group) {
-        by_keys::<N, P, H, T>(
+        by_keys::<N, P, H>(
             read,
             upstream,
             output,

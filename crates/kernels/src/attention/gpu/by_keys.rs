@@ -19,11 +19,11 @@ struct Sums<N: Size> {
 }
 
 #[cube]
-pub(super) fn by_keys<N: Size, P: Size, H: Float, T: Target<N>>(
+pub(super) fn by_keys<N: Size, P: Size, H: Float>(
     read: &Read<'_, N>,
     upstream: &Upstream<'_, N>,
     output: &[Vector<f32, N>],
-    target: &mut T,
+    target: &mut Target<'_, N>,
     key_bias: &mut [f32],
     memory: &mut Memory<N, P>,
     halves: &mut Halves<H, N, P>,
@@ -60,8 +60,8 @@ pub(super) fn by_keys<N: Size, P: Size, H: Float, T: Target<N>>(
     }
     let of = Of { batch, head, first, count };
     let one = Vector::<f32, P>::new(1.0);
-    write_out::<N, P, T>(&sums.k, one, target, memory, of, sizes, Part::Key, plan);
-    write_out::<N, P, T>(&sums.v, one, target, memory, of, sizes, Part::Value, plan);
+    write_out::<N, P>(&sums.k, one, target, memory, of, sizes, Part::Key, plan);
+    write_out::<N, P>(&sums.v, one, target, memory, of, sizes, Part::Value, plan);
 }
 
 /// Adds what comes from one query head, and gives the sum of the scores' gradients over the unit's queries.

@@ -13,11 +13,11 @@ use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
 #[cube]
-pub(super) fn by_queries<N: Size, P: Size, H: Float, T: Target<N>>(
+pub(super) fn by_queries<N: Size, P: Size, H: Float>(
     read: &Read<'_, N>,
     upstream: &Upstream<'_, N>,
     output: &[Vector<f32, N>],
-    target: &mut T,
+    target: &mut Target<'_, N>,
     query_bias: &mut [f32],
     memory: &mut Memory<N, P>,
     halves: &mut Halves<H, N, P>,
@@ -64,6 +64,6 @@ pub(super) fn by_queries<N: Size, P: Size, H: Float, T: Target<N>>(
         key += plan.side;
     }
     let of = Of { batch, head, first: row, count };
-    write_out::<N, P, T>(&sums, of_queries.scales, target, memory, of, sizes, Part::Query, plan);
+    write_out::<N, P>(&sums, of_queries.scales, target, memory, of, sizes, Part::Query, plan);
     biases.write::<N>(batch, head, row + own_group() * plan.part(), memory, sizes, plan);
 }

@@ -1,11 +1,9 @@
 //! A call of attention: its settings, what it reads and what it gives.
 
-use super::plan::{Matrices, Tiles, Turned};
+use super::plan::{Matrices, Tiles};
 use super::split::{FEW, PIECE};
 use super::{Kind, Plan, SizesLaunch, UNITS_A_SIDE};
 use crate::attention::{Attention, Bias, Shape};
-use burn::backend::tensor::FloatTensor;
-use burn::backend::{Backend, ExtensionType};
 use burn_cubecl::tensor::CubeTensor;
 
 /// Cubes along each axis that every device takes.
@@ -61,12 +59,6 @@ impl Call {
         }
     }
 
-    #[cfg(feature = "fusion")]
-    pub(super) fn output(&self) -> [usize; 4] {
-        let Shape { batch, heads, queries, value_dim, .. } = self.shape;
-        [batch, heads, queries, value_dim]
-    }
-
     pub(super) fn log_sums(&self) -> [usize; 3] {
         [self.shape.batch, self.shape.heads, self.shape.queries]
     }
@@ -105,8 +97,6 @@ impl Call {
             dim: head_dim / width,
             value_dim: value_dim / width,
             group: heads / key_heads,
-            q_turned: Turned::default(),
-            k_turned: Turned::default(),
         }
     }
 
@@ -135,38 +125,35 @@ impl Call {
 /// The inputs of attention: q `[batch, heads, queries, head_dim]`, k and v `[batch, key_heads, keys, ..]`, the
 /// tensors of [`Bias`] and the scale of queries `[1 or batch, queries]`, all f32. Another
 /// tensor stands in the place of a missing one.
-#[derive(Clone, Debug, ExtensionType)]
-#[extension_type(fusion: cfg(feature = "fusion"))]
-pub(super) struct Inputs<B: Backend> {
-    pub(super) q: FloatTensor<B>,
-    pub(super) k: FloatTensor<B>,
-    pub(super) v: FloatTensor<B>,
-    pub(super) first_bias: FloatTensor<B>,
-    pub(super) second_bias: FloatTensor<B>,
-    pub(super) query_scale: FloatTensor<B>,
+#[derive(Clone, Debug)]
+pub(super) struct Inputs {
+    pub(super) q: CubeTensor,
+    pub(super) k: CubeTensor,
+    pub(super) v: CubeTensor,
+    pub(super) first_bias: CubeTensor,
+    pub(super) second_bias: CubeTensor,
+    pub(super) query_scale: CubeTensor,
 }
 
 /// The gradients of q, k, v and of the bias: of slopes `[batch, heads, queries]`, yet to be summed; of a table
 /// `[heads, distances]`; of a block `[batch, heads, queries, keys]`; of pairs the queries'
 /// part and the keys'. What is not there is `[1]`.
-#[derive(Clone, Debug, ExtensionType)]
-#[extension_type(fusion: cfg(feature = "fusion"))]
-pub(super) struct Gradients<B: Backend> {
-    pub(super) q: FloatTensor<B>,
-    pub(super) k: FloatTensor<B>,
-    pub(super) v: FloatTensor<B>,
-    pub(super) first_bias: FloatTensor<B>,
-    pub(super) second_bias: FloatTensor<B>,
+#[derive(Clone, Debug)]
+pub(super) struct Gradients {
+    pub(super) q: CubeTensor,
+    pub(super) k: CubeTensor,
+    pub(super) v: CubeTensor,
+    pub(super) first_bias: CubeTensor,
+    pub(super) second_bias: CubeTensor,
 }
 
 /// The output and the log sums of a call, and their gradients.
-#[derive(Clone, Debug, ExtensionType)]
-#[extension_type(fusion: cfg(feature = "fusion"))]
-pub(super) struct Results<B: Backend> {
-    pub(super) output: FloatTensor<B>,
-    pub(super) log_sums: FloatTensor<B>,
-    pub(super) output_gradient: FloatTensor<B>,
-    pub(super) log_sums_gradient: FloatTensor<B>,
+#[derive(Clone, Debug)]
+pub(super) struct Results {
+    pub(super) output: CubeTensor,
+    pub(super) log_sums: CubeTensor,
+    pub(super) output_gradient: CubeTensor,
+    pub(super) log_sums_gradient: CubeTensor,
 }
 
 /// The shapes of the two parts of a bias' gradient.

@@ -2,7 +2,7 @@
 
 use super::Kind;
 use super::call::{Call, Gradients, Inputs, Results};
-use super::launch::Attend;
+use super::launch;
 use super::plan::Tiles;
 use crate::attention::{Attention, Bias, Shape};
 use crate::machine::autodiff::{OpTensor, Primitive};
@@ -12,7 +12,7 @@ use burn::backend::ops::FloatTensorOps;
 /// What the gradient needs.
 #[derive(Clone)]
 pub(in crate::attention) struct Kept {
-    inputs: Inputs<Cube>,
+    inputs: Inputs,
     output: Primitive,
     log_sums: Primitive,
     call: Call,
@@ -34,13 +34,13 @@ impl Kept {
             output_gradient.unwrap_or_else(|| Cube::float_mul_scalar(output.clone(), 0.0.into()));
         let log_sums_gradient = log_sums_gradient.unwrap_or_else(|| log_sums.clone());
         let results = Results { output, log_sums, output_gradient, log_sums_gradient };
-        let Gradients { q, k, v, first_bias, second_bias } = Cube::backward(inputs, results, call);
+        let Gradients { q, k, v, first_bias, second_bias } = launch::backward(inputs, results, call);
         [q, k, v, summed(first_bias, &call, shared), second_bias]
     }
 }
 
 /// The first part of a bias' gradient, summed over what shares the bias.
-pub(super) fn summed(first: Primitive, call: &Call, shared: bool) -> Primitive {
+fn summed(first: Primitive, call: &Call, shared: bool) -> Primitive {
     let Shape { heads, queries, keys, .. } = call.shape;
     match call.kind {
         _ if !call.learned => first,
@@ -64,18 +64,18 @@ pub(in crate::attention) fn forward(
 ) -> ([Primitive; 2], Kept) {
     let call = Call::new(options, shape, tiles);
     let inputs = Inputs { query_scale: query_scale(options, &q), q, k, v, first_bias, second_bias };
-    let (output, log_sums) = Cube::forward(inputs.clone(), call);
+    let (output, log_sums) = launch::forward(inputs.clone(), call);
     let outputs = [output.clone(), log_sums.clone()];
     (outputs, Kept { inputs, output, log_sums, call, shared: shares_block(options) })
 }
 
 /// The scale of queries; without one, what stands in its place.
-pub(super) fn query_scale(options: &Attention, stand_in: &Primitive) -> Primitive {
+fn query_scale(options: &Attention, stand_in: &Primitive) -> Primitive {
     let scale = options.query_scale.clone().map(|scale| OpTensor::<Cube>::new(scale).into_data());
     scale.unwrap_or_else(|| stand_in.clone())
 }
 
 /// Whether the batch shares a block of bias.
-pub(super) fn shares_block(options: &Attention) -> bool {
+fn shares_block(options: &Attention) -> bool {
     matches!(&options.bias, Bias::Block(block) if block.dims()[0] == 1)
 }

@@ -1,33 +1,21 @@
-//! The launches of the kernels, as operations of a backend: so they can take their place among those that
-//! burn's fusion holds back.
+//! The launches of the kernels.
 
-#[cfg(feature = "fusion")]
-use super::Kind;
 use super::WIDEST;
 use super::backward::backward_kernel;
 use super::call::{CUBES, Call, Gradients, Inputs, Results};
-#[cfg(feature = "fusion")]
-use super::call::{GradientsMetadata, InputsMetadata, ResultsMetadata, bias_shapes};
 use super::forward::forward_kernel;
-use super::launches::{
-    Backward, Launches, UNITS_OF_PIECE, UNITS_OF_TILE, launch_backward, launch_reading, swapped,
-};
+use super::launches::{Backward, Launches, UNITS_OF_PIECE, UNITS_OF_TILE, launch_reading, swapped};
 use super::plan::{Tiles, tiles};
 use super::split::{merge_pieces_kernel, piece_kernel};
-use super::target::ApartLaunch;
+use super::target::TargetLaunch;
 use crate::Precision;
 use crate::attention::Shape;
 use crate::machine::gpu::{client, empty, grid, launch, linear};
 use crate::op::Any;
-#[cfg(feature = "fusion")]
-use burn::backend::fusion::custom::TensorSpec;
-use burn::backend::tensor::FloatTensor;
-use burn::backend::{Backend, backend_extension};
-use burn_cubecl::CubeBackend;
 use burn_cubecl::tensor::CubeTensor;
 
-/// Buffers of the kernel that has most beside the one for packed rows, with that of the sizes.
-pub(super) const BUFFERS: u32 = 16;
+/// Buffers of the kernel that has most, with that of the sizes.
+const BUFFERS: u32 = 16;
 
 /// The tiles of the device that q lies on, if the kernels can compute this there.
 pub(in crate::attention) fn supports(q: &Any, shape: &Shape, precision: Precision) -> Option<Tiles> {
@@ -42,77 +30,50 @@ pub(in crate::attention) fn supports(q: &Any, shape: &Shape, precision: Precisio
     (sizes && fits && hardware.max_bindings >= BUFFERS).then_some(tiles)
 }
 
-/// Attention on the GPU.
-#[backend_extension(Cube, Fusion: cfg(feature = "fusion"))]
-pub(super) trait Attend: Backend {
-    /// The output `[batch, heads, queries, value_dim]`, and `[batch, heads, queries]`: the logarithm of each row's sum.
-    #[fusion(id = "longwave_attention", meta = forward_metadata)]
-    fn forward(#[extension_type] inputs: Inputs<Self>, call: Call) -> (FloatTensor<Self>, FloatTensor<Self>);
-
-    /// The gradients of what was read.
-    #[fusion(id = "longwave_attention_backward", meta = backward_metadata)]
-    fn backward(
-        #[extension_type] inputs: Inputs<Self>,
-        #[extension_type] results: Results<Self>,
-        call: Call,
-    ) -> Gradients<Self>;
-}
-
-#[cfg(feature = "fusion")]
-fn forward_metadata(inputs: &InputsMetadata, call: &Call) -> (TensorSpec, TensorSpec) {
-    let dtype = inputs.q.dtype;
-    (TensorSpec::new(call.output().into(), dtype), TensorSpec::new(call.log_sums().into(), dtype))
-}
-
-#[cfg(feature = "fusion")]
-fn backward_metadata(inputs: &InputsMetadata, _: &ResultsMetadata, call: &Call) -> GradientsMetadata {
-    let spec = |shape: Vec<usize>| TensorSpec::new(shape.into(), inputs.q.dtype);
-    let distances = if call.kind == Kind::ByDistance { inputs.first_bias.shape[1] } else { 0 };
-    let [first_bias, second_bias] = bias_shapes(call, distances).map(spec);
-    let [q, k, v] = [&inputs.q, &inputs.k, &inputs.v].map(TensorSpec::clone);
-    GradientsMetadata { q, k, v, first_bias, second_bias }
-}
-
-impl Attend for CubeBackend {
-    fn forward(inputs: Inputs<Self>, call: Call) -> (CubeTensor, CubeTensor) {
-        let inputs = inputs.laid_out();
-        let Shape { batch, heads, queries, value_dim, .. } = call.shape;
-        // So the product that follows reads the heads as one row.
-        let output = empty(&inputs.q, [batch, queries, heads, value_dim]);
-        let log_sums = empty(&inputs.q, call.log_sums());
-        if let Some(pieces) = call.pieces() {
-            forward_in_pieces(inputs, call, pieces, &output, &log_sums);
-        } else {
-            let launches = Launches::new(inputs, call, &[], &[&output], &[call.vectors()]);
-            let cubes = launches.cubes(call.query_tiles(), heads);
-            launch_reading!(
-                forward_kernel, launches, cubes, UNITS_OF_TILE, [launches.width, launches.plan.part()];
-                linear(&output), linear(&log_sums), launches.plan.half(),
-            );
-        }
-        (swapped(output), log_sums)
+/// The output `[batch, heads, queries, value_dim]`, and `[batch, heads, queries]`: the logarithm of each row's sum.
+pub(super) fn forward(inputs: Inputs, call: Call) -> (CubeTensor, CubeTensor) {
+    let inputs = inputs.laid_out();
+    let Shape { batch, heads, queries, value_dim, .. } = call.shape;
+    // So the product that follows reads the heads as one row.
+    let output = empty(&inputs.q, [batch, queries, heads, value_dim]);
+    let log_sums = empty(&inputs.q, call.log_sums());
+    if let Some(pieces) = call.pieces() {
+        forward_in_pieces(inputs, call, pieces, &output, &log_sums);
+    } else {
+        let launches = Launches::new(inputs, call, &[], &[&output], &[call.vectors()]);
+        let cubes = launches.cubes(call.query_tiles(), heads);
+        launch_reading!(
+            forward_kernel, launches, cubes, UNITS_OF_TILE, [launches.width, launches.plan.part()];
+            linear(&output), linear(&log_sums), launches.plan.half(),
+        );
     }
+    (swapped(output), log_sums)
+}
 
-    fn backward(inputs: Inputs<Self>, results: Results<Self>, call: Call) -> Gradients<Self> {
-        let Shape { batch, heads, key_heads, queries, keys, head_dim, value_dim } = call.shape;
-        let q = empty(&inputs.q, [batch, heads, queries, head_dim]);
-        let k = empty(&inputs.q, [batch, key_heads, keys, head_dim]);
-        let v = empty(&inputs.q, [batch, key_heads, keys, value_dim]);
-        let pass = Backward::new(inputs, results, call, &[]);
-        launch_backward!(backward_kernel, pass, ApartLaunch::new(linear(&q), linear(&k), linear(&v)));
-        let [first_bias, second_bias] = pass.into_biases();
-        Gradients { q, k, v, first_bias, second_bias }
-    }
+/// The gradients of what was read.
+pub(super) fn backward(inputs: Inputs, results: Results, call: Call) -> Gradients {
+    let Shape { batch, heads, key_heads, queries, keys, head_dim, value_dim } = call.shape;
+    let q = empty(&inputs.q, [batch, heads, queries, head_dim]);
+    let k = empty(&inputs.q, [batch, key_heads, keys, head_dim]);
+    let v = empty(&inputs.q, [batch, key_heads, keys, value_dim]);
+    let pass = Backward::new(inputs, results, call);
+    let Backward { launches, results, biases: [first_bias, second_bias] } = &pass;
+    launch_reading!(
+        backward_kernel, launches, pass.cubes(), UNITS_OF_TILE, [launches.width, launches.plan.part()];
+        results.upstream(launches.width),
+        linear(&results.output),
+        TargetLaunch::new(linear(&q), linear(&k), linear(&v)),
+        linear(first_bias),
+        linear(second_bias),
+        call.query_tiles(),
+        launches.plan.half(),
+    );
+    let [first_bias, second_bias] = pass.into_biases();
+    Gradients { q, k, v, first_bias, second_bias }
 }
 
 /// The output and the log sums of few queries: attention to each piece of the keys, and the pieces put together.
-fn forward_in_pieces(
-    inputs: Inputs<CubeBackend>,
-    call: Call,
-    pieces: usize,
-    output: &CubeTensor,
-    log_sums: &CubeTensor,
-) {
+fn forward_in_pieces(inputs: Inputs, call: Call, pieces: usize, output: &CubeTensor, log_sums: &CubeTensor) {
     let Shape { batch, heads, queries, value_dim, .. } = call.shape;
     let outputs = empty(&inputs.q, [batch, heads, queries, pieces, value_dim]);
     let piece_log_sums = empty(&inputs.q, [batch, heads, queries, pieces]);

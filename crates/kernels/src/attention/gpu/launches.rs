@@ -18,7 +18,7 @@ use cubecl::prelude::*;
 pub(super) const UNITS_OF_TILE: CubeDim = CubeDim::new_1d(UNITS as u32);
 pub(super) const UNITS_OF_PIECE: CubeDim = CubeDim::new_1d(split::UNITS as u32);
 
-impl Inputs<CubeBackend> {
+impl Inputs {
     /// Inputs whose last axes lie contiguously, and all axes where kernels know no strides.
     pub(super) fn laid_out(self) -> Self {
         Self {
@@ -52,7 +52,7 @@ impl Inputs<CubeBackend> {
     }
 }
 
-impl Results<CubeBackend> {
+impl Results {
     /// What the backward kernels read of them.
     pub(super) fn upstream<N: Size>(&self, width: usize) -> UpstreamLaunch<'static, N> {
         let gradient = &self.output_gradient;
@@ -67,7 +67,7 @@ impl Results<CubeBackend> {
 
 /// What the launches of one call have in common.
 pub(super) struct Launches {
-    pub(super) inputs: Inputs<CubeBackend>,
+    pub(super) inputs: Inputs,
     pub(super) call: Call,
     /// Numbers of a vector.
     pub(super) width: usize,
@@ -79,7 +79,7 @@ pub(super) struct Launches {
 impl Launches {
     /// Of a call that besides its inputs reads `in_rows`, and reads or writes `others`. A vector divides also these `counts`.
     pub(super) fn new(
-        inputs: Inputs<CubeBackend>,
+        inputs: Inputs,
         call: Call,
         in_rows: &[&CubeTensor],
         others: &[&CubeTensor],
@@ -121,23 +121,17 @@ macro_rules! launch_reading {
 }
 pub(super) use launch_reading;
 
-/// A backward pass, but for where the gradients of q, k and v go.
+/// A backward pass.
 pub(super) struct Backward {
     pub(super) launches: Launches,
-    pub(super) results: Results<CubeBackend>,
+    pub(super) results: Results,
     /// The gradients of the bias: of a table of distances yet the sums of each tile of queries,
     /// `[batch, heads, query tiles, distances]`.
     pub(super) biases: [CubeTensor; 2],
 }
 
 impl Backward {
-    /// Of a call; a vector divides these `counts`.
-    pub(super) fn new(
-        inputs: Inputs<CubeBackend>,
-        results: Results<CubeBackend>,
-        call: Call,
-        counts: &[usize],
-    ) -> Self {
+    pub(super) fn new(inputs: Inputs, results: Results, call: Call) -> Self {
         let inputs = inputs.laid_out();
         let results = Results {
             output: into_contiguous(swapped(results.output)),
@@ -157,8 +151,7 @@ impl Backward {
             if has_hidden { zeros(&inputs.q, shape) } else { empty_of(&inputs.q, shape.into()) }
         });
         let others = [&results.output, &biases[0]];
-        let counts = [counts, &[call.vectors()]].concat();
-        let launches = Launches::new(inputs, call, &[&results.output_gradient], &others, &counts);
+        let launches = Launches::new(inputs, call, &[&results.output_gradient], &others, &[call.vectors()]);
         Self { launches, results, biases }
     }
 
@@ -208,27 +201,9 @@ fn by_distance(call: &Call) -> bool {
 }
 
 /// The entries of a table of distances.
-fn distances(inputs: &Inputs<CubeBackend>, call: &Call) -> usize {
+fn distances(inputs: &Inputs, call: &Call) -> usize {
     if call.kind == Kind::ByDistance { inputs.first_bias.meta.shape()[1] } else { 0 }
 }
-
-/// Launches the kernel of a backward pass, which writes the gradients of q, k and v to a target.
-macro_rules! launch_backward {
-    ($kernel:ident, $pass:expr, $target:expr) => {
-        $crate::attention::gpu::launches::launch_reading!(
-            $kernel, $pass.launches, $pass.cubes(), $crate::attention::gpu::launches::UNITS_OF_TILE,
-            [$pass.launches.width, $pass.launches.plan.part()];
-            $pass.results.upstream($pass.launches.width),
-            linear(&$pass.results.output),
-            $target,
-            linear(&$pass.biases[0]),
-            linear(&$pass.biases[1]),
-            $pass.launches.call.query_tiles(),
-            $pass.launches.plan.half(),
-        );
-    };
-}
-pub(super) use launch_backward;
 
 /// The heads of each position side by side, or apart again.
 pub(super) fn swapped(output: CubeTensor) -> CubeTensor {

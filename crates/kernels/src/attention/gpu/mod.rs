@@ -71,7 +71,6 @@ mod launches;
 mod matrices;
 mod memory;
 mod out;
-mod packed;
 mod plan;
 mod products;
 mod scores;
@@ -84,8 +83,6 @@ mod upstream;
 
 pub(super) use gradient::forward;
 pub(super) use launch::supports;
-pub(super) use packed::{packed_forward, supports_packed};
-pub(super) use plan::Tiles;
 
 use crate::machine::gpu::Strides;
 use burn_cubecl::cubecl;

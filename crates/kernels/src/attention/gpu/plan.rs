@@ -2,7 +2,6 @@
 
 use super::{UNITS, UNITS_A_SIDE, WIDEST};
 use crate::Precision;
-use crate::ops::rotary::Layout;
 use burn_cubecl::cubecl::ir::features::MmaConfig;
 use burn_cubecl::cubecl::ir::{DeviceProperties, ElemType, FloatKind};
 
@@ -43,9 +42,6 @@ pub(super) struct Plan {
     pub(super) value_dim: usize,
     /// The query heads of a key head.
     pub(super) group: usize,
-    /// How q and k were turned, where their gradients go to packed rows.
-    pub(super) q_turned: Turned,
-    pub(super) k_turned: Turned,
 }
 
 impl Plan {
@@ -129,14 +125,6 @@ impl Matrices {
 
 /// The sizes of blocks that tiles are made of.
 const BLOCKS: [usize; 3] = [8, 16, 32];
-
-/// Which vectors of a row were turned.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Turned {
-    /// The pairs of vectors that were turned; the vectors behind them were not.
-    pub(super) pairs: usize,
-    pub(super) layout: Layout,
-}
 
 /// The bytes that a cube shares with tiles of a side and rows of so many channels: the numbers of a tile, some rows, and those of
 /// the diagonals of each unit where a table of distances has a gradient.

@@ -1,12 +1,8 @@
-//! Where the backward pass writes the gradients of q, k and v: to three tensors, or to the packed rows that these were
-//! split from.
+//! Where the backward pass writes the gradients of q, k and v.
 
 use super::memory::Memory;
-use super::out::{Place, gather, gathered, write_gathered};
-use super::plan::Turned;
-use super::{Plan, Sizes, UNITS, UNITS_A_SIDE};
-use crate::ops::rotary::Layout;
-use crate::ops::rotary::gpu::{Pair, Turns, turned};
+use super::out::{Place, gather, write_gathered};
+use super::{Plan, Sizes};
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
@@ -28,27 +24,12 @@ pub(super) struct Of {
     pub(super) count: usize,
 }
 
-/// Takes gradients in rows.
+/// Writes the sums of a tile's own rows, each row times a number, to where they belong.
 #[cube]
-pub(super) trait Target<N: Size> {
-    /// Takes the gathered rows numbered `i` of each unit.
-    fn take(
-        &mut self,
-        rows: &Shared<[Vector<f32, N>]>,
-        of: Of,
-        sizes: Sizes,
-        #[comptime] part: Part,
-        i: usize,
-        #[comptime] plan: Plan,
-    );
-}
-
-/// Writes the sums of a tile's own rows, each row times a number, to a target.
-#[cube]
-pub(super) fn write_out<N: Size, P: Size, T: Target<N>>(
+pub(super) fn write_out<N: Size, P: Size>(
     sums: &Array<Vector<f32, N>>,
     times: Vector<f32, P>,
-    target: &mut T,
+    target: &mut Target<'_, N>,
     memory: &mut Memory<N, P>,
     of: Of,
     sizes: Sizes,
@@ -68,14 +49,15 @@ fn channels(part: Part, plan: &Plan) -> usize {
 
 /// q `[batch, heads, queries, head_dim]`, k and v `[batch, key_heads, keys, ..]`.
 #[derive(CubeLaunch, CubeType)]
-pub(super) struct Apart<'a, N: Size> {
+pub(super) struct Target<'a, N: Size> {
     q: &'a mut [Vector<f32, N>],
     k: &'a mut [Vector<f32, N>],
     v: &'a mut [Vector<f32, N>],
 }
 
 #[cube]
-impl<'a, N: Size> Target<N> for Apart<'a, N> {
+impl<'a, N: Size> Target<'a, N> {
+    /// Takes the gathered rows numbered `i` of each unit.
     fn take(
         &mut self,
         rows: &Shared<[Vector<f32, N>]>,
@@ -100,91 +82,5 @@ impl<'a, N: Size> Target<N> for Apart<'a, N> {
         } else {
             write_gathered::<N>(rows, self.v, place, i, dim, plan);
         }
-    }
-}
-
-/// Packed rows `[batch, length, (heads + 2 key_heads) * head_dim]`. The forward pass turned q and k by these tables, so
-/// their gradients are turned back.
-#[derive(CubeLaunch, CubeType)]
-pub(super) struct Packed<'a, N: Size> {
-    gradient: &'a mut [Vector<f32, N>],
-    q_turns: Turns<'a, N>,
-    k_turns: Turns<'a, N>,
-}
-
-#[cube]
-impl<'a, N: Size> Target<N> for Packed<'a, N> {
-    fn take(
-        &mut self,
-        rows: &Shared<[Vector<f32, N>]>,
-        of: Of,
-        sizes: Sizes,
-        #[comptime] part: Part,
-        i: usize,
-        #[comptime] plan: Plan,
-    ) {
-        // A row has the heads of q, then those of k, then those of v.
-        let key_heads = sizes.heads / comptime!(plan.group);
-        let mut head = of.head;
-        if comptime!(part != Part::Query) {
-            head += sizes.heads;
-        }
-        if comptime!(part == Part::Value) {
-            head += key_heads;
-        }
-        let heads = sizes.heads + 2 * key_heads;
-        let place = Place {
-            from: ((of.batch * sizes.keys + of.first) * heads + head) * plan.dim,
-            stride: heads * plan.dim,
-            count: of.count,
-        };
-        if comptime!(part == Part::Query) {
-            write_turned_back::<N>(rows, self.gradient, place, &self.q_turns, of, plan.q_turned, i, plan);
-        } else if comptime!(part == Part::Key) {
-            write_turned_back::<N>(rows, self.gradient, place, &self.k_turns, of, plan.k_turned, i, plan);
-        } else {
-            write_gathered::<N>(rows, self.gradient, place, i, plan.dim, plan);
-        }
-    }
-}
-
-/// Writes the gathered rows, turned back by the angles of their positions. A unit takes a pair of vectors, or a vector that
-/// was not turned.
-#[cube]
-fn write_turned_back<N: Size>(
-    rows: &Shared<[Vector<f32, N>]>,
-    target: &mut [Vector<f32, N>],
-    place: Place,
-    turns: &Turns<'_, N>,
-    of: Of,
-    #[comptime] turned_part: Turned,
-    i: usize,
-    #[comptime] plan: Plan,
-) {
-    let pairs = comptime!(turned_part.pairs);
-    let half = comptime!(turned_part.layout == Layout::Half);
-    let items = comptime!(plan.dim - turned_part.pairs);
-    let mut item = UNIT_POS as usize;
-    while item < comptime!(UNITS_A_SIDE * items) {
-        let (group, pair) = (item / items, item % items);
-        let row = gathered(group, i, plan);
-        let from = group * plan.dim;
-        let to = place.from + row * place.stride;
-        if row < place.count {
-            if pair >= pairs {
-                let vector = pair + pairs;
-                target[to + vector] = rows[from + vector];
-            } else if comptime!(pairs > 0) {
-                let first = if half { pair } else { 2 * pair };
-                let second = if half { pairs + pair } else { 2 * pair + 1 };
-                let angle = of.batch * turns.per_batch + (of.first + row) * pairs + pair;
-                let given = Pair::<N> { first: rows[from + first], second: rows[from + second] };
-                let layout = comptime!(turned_part.layout);
-                let back = turned::<N>(given, turns.cos[angle], -turns.sin[angle], layout);
-                target[to + first] = back.first;
-                target[to + second] = back.second;
-            }
-        }
-        item += UNITS;
     }
 }

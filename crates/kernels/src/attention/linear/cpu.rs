@@ -8,7 +8,6 @@ use super::Shape;
 use crate::machine::autodiff::{View, tensor_of, values};
 use crate::machine::buffers::{GRAIN, Rest, computed, zeros};
 use crate::machine::matmul::{Matrix, matmul};
-use crate::machine::pieces::note;
 use crate::machine::simd::{add, dot, exp, vectorised};
 use crate::ops::rotary::cpu::{Table, rotate};
 use burn_flex::FlexTensor;
@@ -105,10 +104,6 @@ impl Operands {
         let [q, turned_q] = [&self.q.plain, self.q.numerator()].map(values);
         let [k, turned_k] = [&self.k.plain, self.k.numerator()].map(values);
         let v = values(&self.v);
-        note("linear attention", || {
-            let rows = self.ranges.iter().map(|range| self.keys_of(range).len());
-            rows.collect::<Vec<_>>().repeat(tasks.len() / self.ranges.len().max(1))
-        });
         tasks.into_par_iter().enumerate().for_each(|(index, task)| {
             let (head, range) = (index / self.ranges.len(), &self.ranges[index % self.ranges.len()]);
             let own = self.keys_of(range);

@@ -106,22 +106,6 @@ fn ranges_agree_with_the_reference() {
 }
 
 #[test]
-fn a_long_text_has_work_for_64_threads() {
-    let of = |batch, heads, rows| {
-        let x = Tensor::<4>::ones([batch, heads, rows, 2], &Device::flex());
-        let (_, calls) =
-            crate::machine::pieces::watched(|| linear_attention(x.clone(), x.clone(), x, None, 0));
-        calls
-            .iter()
-            .filter(|call| call.operation == "linear attention")
-            .map(|call| call.weights.len())
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(of(1, 4, 16_384), [64, 64], "what ranges add up to, and the ranges");
-    assert_eq!(of(8, 4, 512), [32], "texts of training stay whole");
-}
-
-#[test]
 fn chunks_change_nothing() {
     for turns in [false, true] {
         let read = |chunk| {

@@ -4,12 +4,11 @@
 //! few rows. Each piece has sums of its own, which are added in the order of the pieces.
 
 use super::Shape;
-use super::cpu::{Block, Call, NAME, Operands, ROWS, fill_logits, turned_rows};
+use super::cpu::{Block, Call, Operands, ROWS, fill_logits, turned_rows};
 use crate::attention::causal::{hide_later, through_causal_softmax};
 use crate::machine::autodiff::{View, permuted_tensor_of, tensor_of};
 use crate::machine::buffers::{joined, zeros};
 use crate::machine::matmul::matmul;
-use crate::machine::pieces::{causal_pairs, note};
 use crate::machine::simd::add;
 use crate::ops::pair_network::tile::{self, Tile, WeightLanes, added, tiles};
 use burn_flex::FlexTensor;
@@ -64,7 +63,7 @@ impl Rows<'_> {
     /// The gradients of all inputs.
     fn backward(&self) -> [FlexTensor; 8] {
         let operands = self.operands;
-        let Shape { batch, heads, queries, keys, head_dim, value_dim, distances, first, .. } = operands.shape;
+        let Shape { batch, heads, queries, keys, head_dim, value_dim, distances, .. } = operands.shape;
         let of_piece = queries.div_ceil(PIECES.div_ceil(batch)).next_multiple_of(ROWS);
         let pieces = queries.div_ceil(of_piece);
         let [k_size, v_size] = [head_dim, value_dim].map(|width| heads * keys * width);
@@ -84,11 +83,6 @@ impl Rows<'_> {
             }
             (sums.bias, sums.weights.sums(&operands.weights))
         };
-        note(NAME, || {
-            let starts = (0..queries).step_by(of_piece);
-            let of_batch = starts.map(|from| causal_pairs(first, queries, from, of_piece));
-            of_batch.collect::<Vec<_>>().repeat(batch)
-        });
         let parts: (Vec<_>, Vec<_>) = tasks.into_par_iter().map_init(|| Buffers::new(operands), run).unzip();
         let mut bias = vec![0.0; heads * distances];
         for part in &parts.0 {

@@ -5,14 +5,10 @@ use crate::attention::causal::{CausalRows, causal_softmax};
 use crate::machine::autodiff::{View, permuted_tensor_of, values};
 use crate::machine::buffers::zeros;
 use crate::machine::matmul::{Matrix, matmul};
-use crate::machine::pieces::{causal_pairs, note};
 use crate::machine::simd::LANES;
 use crate::ops::pair_network::tile::{self, Row, Stretch, Tile, Weights, tiles};
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
-
-/// As [`pieces`](crate::machine::pieces) names calls.
-pub(super) const NAME: &str = "pair attention";
 
 /// Query rows of a block.
 pub(super) const ROWS: usize = 32;
@@ -175,10 +171,6 @@ pub(super) fn forward(call: &Call) -> (FlexTensor, Vec<f32>) {
     let of_batch = queries.div_ceil(ROWS);
     // Late rows see more keys.
     tasks.sort_by_key(|(task, _)| std::cmp::Reverse(task % of_batch));
-    note(NAME, || {
-        let of_task = |task: usize| causal_pairs(call.shape.first, queries, task % of_batch * ROWS, ROWS);
-        tasks.iter().map(|(task, _)| of_task(*task)).collect()
-    });
     tasks.into_par_iter().for_each_init(
         || (vec![0.0; operands.scores()], Tile::new(&operands.weights)),
         |(scores, tile), (task, (out, log_sums))| {

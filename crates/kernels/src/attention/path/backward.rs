@@ -5,19 +5,17 @@
 //! turns what has come together into the gradients of its k, w and beta.
 
 use super::Shape;
-use super::chunks::{self, CHUNK, Inner, KeyHead, NAME as CHUNKS, OfChunk, Operators};
-use super::cpu::{Call, NAME, Operands};
+use super::chunks::{self, CHUNK, Inner, KeyHead, OfChunk, Operators};
+use super::cpu::{Call, Operands};
 use super::region::{Older, REGION, Region};
 use super::walk::{At, Own, Scratch, Sums, Walk};
 use crate::attention::causal::{CausalRows, hide_later, through_causal_softmax};
 use crate::machine::autodiff::{View, tensor_of};
 use crate::machine::buffers::{Rest, joined, zeros};
 use crate::machine::matmul::{Matrix, matmul};
-use crate::machine::pieces::{causal_pairs, note};
 use crate::machine::simd::{sum, vectorised};
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
-use std::ops::Range;
 
 /// Pieces that the work is cut into if its shape allows.
 const PIECES: usize = 16;
@@ -170,8 +168,6 @@ impl Rows<'_> {
             (task / sizes.pieces, first..first + rows, shared, alone)
         };
         let tasks: Vec<_> = (0..batch * heads * sizes.pieces).map(task).collect();
-        let pairs = |rows: &Range<usize>| causal_pairs(shape.first, queries, rows.start, rows.len());
-        note(NAME, || tasks.iter().map(|(_, rows, ..)| pairs(rows)).collect());
         tasks.into_par_iter().for_each_init(
             || Buffers::new(operands),
             |buffers, (head, rows, mut shared, mut alone)| {
@@ -269,7 +265,6 @@ impl Rows<'_> {
             }
             tasks.push((head, chunk, rows, out));
         }
-        note(CHUNKS, || tasks.iter().map(|(_, _, rows, _)| rows.len()).collect());
         tasks.into_par_iter().for_each_init(Inner::new, |inner, (head, chunk, rows, [k, w, beta])| {
             let [of_keys, of_step] = [
                 &of_keys[(head * end + rows.start) * head_dim..][..rows.len() * head_dim],

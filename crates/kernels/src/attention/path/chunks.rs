@@ -3,13 +3,9 @@
 use super::Shape;
 use crate::machine::buffers::Rest;
 use crate::machine::matmul::{Matrix, matmul};
-use crate::machine::pieces::note;
 use crate::machine::simd::{add, dot, vectorised};
 use rayon::prelude::*;
 use std::ops::Range;
-
-/// As [`pieces`](crate::machine::pieces) names calls.
-pub(super) const NAME: &str = "path attention, chunks";
 
 /// Rows that act at once.
 pub(super) const CHUNK: usize = 32;
@@ -143,7 +139,6 @@ impl Operators {
                     .collect::<Vec<_>>()
             })
             .collect();
-        note(NAME, || tasks.iter().map(|(_, rows, ..)| rows.len()).collect());
         tasks.into_par_iter().for_each_init(Inner::new, |inner, (head, rows, step, out)| {
             fill(inner, head, &rows, step, out);
         });

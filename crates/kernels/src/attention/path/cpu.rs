@@ -8,15 +8,11 @@ use crate::attention::causal::{CausalRows, causal_softmax};
 use crate::machine::autodiff::{View, permuted_tensor_of, values};
 use crate::machine::buffers::zeros;
 use crate::machine::matmul::{Matrix, matmul};
-use crate::machine::pieces::{causal_pairs, note};
 use crate::machine::simd::{LANES, vectorised};
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
 use std::borrow::Cow;
 use std::ops::Range;
-
-/// As [`pieces`](crate::machine::pieces) names calls.
-pub(super) const NAME: &str = "path attention";
 
 /// One call: its tensors and settings.
 #[derive(Clone, Debug)]
@@ -147,10 +143,6 @@ pub(super) fn forward(call: &Call) -> (FlexTensor, Vec<f32>) {
         walk: Walk::new(head_dim),
         scores: vec![0.0; operands.scores()],
     };
-    note(NAME, || {
-        let of_task = |task: usize| causal_pairs(call.shape.first, queries, task % of_batch * rows, rows);
-        tasks.iter().map(|(task, _)| heads * of_task(*task)).collect()
-    });
     tasks.into_par_iter().for_each_init(buffers, |buffers, (task, (out, log_sums))| {
         let (batch, first) = (task / of_batch, task % of_batch * rows);
         let count = log_sums.len() / heads;

@@ -5,16 +5,11 @@ mod counted;
 mod cut;
 mod distances;
 mod edges;
-mod packed;
 mod relative;
 mod rounded;
 
 #[cfg(feature = "gpu")]
 pub(in crate::attention) use edges::{distances_without_keys, rows_without_keys};
-#[cfg(feature = "gpu")]
-pub(in crate::attention) use packed::{
-    all_agree as packed_rows_agree, odd_shapes_agree as odd_packed_rows_agree,
-};
 
 use super::*;
 use crate::ops::softmax::plain as plain_softmax;

@@ -30,7 +30,6 @@ pub(crate) use slices::{rounded, widened};
 pub(crate) use small::matmul_rounded;
 
 use crate::machine::matmul::{Matrix, Start, parallel_matmul};
-use crate::machine::pieces;
 use burn::tensor::bf16;
 use dot::{Left, ROWS};
 use rayon::prelude::*;
@@ -97,7 +96,7 @@ pub(crate) fn product<T: Copy + Send>(
     if arithmetic == Arithmetic::Widened || left.rows * right.columns * left.columns == 0 {
         return widened_product(left, right, store);
     }
-    let (rows, columns, inner) = (left.rows, right.columns, left.columns);
+    let (rows, columns) = (left.rows, right.columns);
     let right = Panels::new(right);
     let left = Left::new(left);
     let mut out: Vec<T> = Vec::with_capacity(rows * columns);
@@ -105,7 +104,6 @@ pub(crate) fn product<T: Copy + Send>(
     let across = columns.div_ceil(COLUMNS);
     let high = left.tile_rows();
     let tiles = rows.div_ceil(high) * across;
-    pieces::note("products", || pieces::even(tiles, rows * columns * inner));
     (0..tiles).into_par_iter().for_each_init(
         || vec![0.0; high * COLUMNS],
         |sums, index| {

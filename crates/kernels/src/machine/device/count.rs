@@ -21,8 +21,7 @@ impl Counts {
     }
 }
 
-/// What some work returns, and what this thread told GPUs meanwhile; nothing on the CPU. What is held back by burn's fusion
-/// counts when it is launched, and there it is another thread that launches: with it, every thread counts.
+/// What some work returns, and what this thread told GPUs meanwhile; nothing on the CPU.
 #[cfg(feature = "gpu")]
 pub fn counted<T>(work: impl FnOnce() -> T) -> (T, Counts) {
     use burn_cubecl::cubecl::logging::{LaunchObservation, LaunchObserver};
@@ -36,7 +35,7 @@ pub fn counted<T>(work: impl FnOnce() -> T) -> (T, Counts) {
 
     impl LaunchObserver for Kernels {
         fn launched(&self, kernel: &'static str) {
-            if cfg!(feature = "fusion") || thread::current().id() == self.thread {
+            if thread::current().id() == self.thread {
                 *self.counts.lock().unwrap_or_else(PoisonError::into_inner).entry(kernel).or_default() += 1;
             }
         }

@@ -31,8 +31,6 @@ fn is_real(adapter: &CubeDevice) -> bool {
 
 /// Opens an adapter, and gives its words for itself; or says why it cannot be opened.
 fn opened(adapter: &CubeDevice) -> std::result::Result<Words, String> {
-    #[cfg(feature = "fusion")]
-    super::fusion::keep_sums_out();
     let runtime = match adapter {
         #[cfg(feature = "wgpu")]
         CubeDevice::Wgpu(adapter) => return wgpu::opened(adapter),

@@ -1,8 +1,6 @@
 //! The device that tensors live on, as the user names it.
 
 mod count;
-#[cfg(feature = "fusion")]
-mod fusion;
 #[cfg(feature = "gpu")]
 mod gpu;
 mod upload;

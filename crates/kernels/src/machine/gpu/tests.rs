@@ -19,7 +19,6 @@ const KERNELS: &[&str] = &[
     "piece_kernel",
     "merge_pieces_kernel",
     "backward_kernel",
-    "packed_backward_kernel",
     "distance_kernel",
     "split_kernel",
     "merge_kernel",
@@ -38,8 +37,6 @@ const KERNELS: &[&str] = &[
     "dropout_kernel",
     "sum_kernel",
     "fill_kernel",
-    // burn's fusion takes no lists of tensors.
-    #[cfg(not(feature = "fusion"))]
     "squares_kernel",
     "clip_kernel",
 ];

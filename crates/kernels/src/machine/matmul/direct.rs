@@ -4,7 +4,7 @@
 //! which takes as long as a third of such a product. Here rows of the right factor are loaded as registers, and numbers of the
 //! left one are spread over a register each; the left factor may be the transpose of contiguous rows, whose columns then lie
 //! side by side. A small right factor that is a transpose is turned first. Sums of up to 24 registers stay in registers over [`INNER`] numbers at a time: a sum is the sum of such parts,
-//! in their order.
+//! in their order. `rows.rs` lays a factor out for it that many rows share.
 
 use super::{Matrix, transpose};
 use std::cell::RefCell;
@@ -14,7 +14,7 @@ const LANES: usize = 16;
 /// Registers across at once.
 const WIDE: usize = 4;
 /// Numbers whose products are summed in registers: so many rows of the right factor stay in the second cache.
-const INNER: usize = if cfg!(miri) { 4 } else { 256 };
+pub(super) const INNER: usize = if cfg!(miri) { 4 } else { 256 };
 
 /// Numbers of a right factor that is turned first.
 const MOST_TURNED: usize = 1 << 13;
@@ -48,15 +48,16 @@ pub(super) fn with_turned<T>(right: Matrix<'_>, then: impl FnOnce(Matrix<'_>) ->
     result
 }
 
-/// `out = factor * left * right`, or `out += ..` with `add`; the rows of out lie `stride` apart.
+/// `out = factor * left * right`, or that added to numbers from `before` on, which may be those of out; the rows of both lie `stride`
+/// apart.
 ///
 /// # Safety
-/// [`applies`] holds. Nothing else uses the `left.rows` rows of `right.columns` numbers that begin at `out`; with `add` they
-/// hold numbers.
+/// [`applies`] holds. Nothing else uses the `left.rows` rows of `right.columns` numbers that begin at `out`, and from `before` on
+/// there are as many.
 pub(super) unsafe fn product(
     out: *mut f32,
     stride: usize,
-    add: bool,
+    before: Option<*const f32>,
     factor: f32,
     left: Matrix<'_>,
     right: Matrix<'_>,
@@ -69,16 +70,17 @@ pub(super) unsafe fn product(
     for first in (0..inner).step_by(INNER) {
         let count = INNER.min(inner - first);
         for column in (0..columns).step_by(WIDE * LANES) {
+            // SAFETY: inside the first row of both.
+            let (out, before) = unsafe { (out.add(column), before.map(|before| before.add(column))) };
             let part = Part {
                 left: left.data[first * left.strides.1..].as_ptr(),
                 strides: left.strides,
                 right: right.data[first * right.strides.0 + column..].as_ptr(),
                 right_stride: right.strides.0,
                 count,
-                // SAFETY: inside the first row of out.
-                out: unsafe { out.add(column) },
+                out,
+                before: if first > 0 { Some(out.cast_const()) } else { before },
                 stride,
-                add: add || first > 0,
                 factor,
                 wide: (WIDE * LANES).min(columns - column),
             };
@@ -98,8 +100,8 @@ struct Part {
     right_stride: usize,
     count: usize,
     out: *mut f32,
+    before: Option<*const f32>,
     stride: usize,
-    add: bool,
     factor: f32,
     wide: usize,
 }
@@ -154,7 +156,13 @@ impl Part {
     unsafe fn from(self, row: usize) -> Self {
         // SAFETY: the caller's to hold.
         unsafe {
-            Self { left: self.left.add(row * self.strides.0), out: self.out.add(row * self.stride), ..self }
+            let before = self.before.map(|before| before.add(row * self.stride));
+            Self {
+                left: self.left.add(row * self.strides.0),
+                out: self.out.add(row * self.stride),
+                before,
+                ..self
+            }
         }
     }
 
@@ -199,12 +207,13 @@ impl Part {
             let factor = _mm512_set1_ps(self.factor);
             for (row, sums) in sums.iter().enumerate() {
                 for (at, sum) in sums.iter().enumerate() {
-                    let to = self.out.wrapping_add(row * self.stride + at * LANES);
+                    let offset = row * self.stride + at * LANES;
                     let mut sum = _mm512_mul_ps(*sum, factor);
-                    if self.add {
-                        sum = _mm512_add_ps(_mm512_maskz_loadu_ps(masks[at], to), sum);
+                    if let Some(before) = self.before {
+                        sum =
+                            _mm512_add_ps(_mm512_maskz_loadu_ps(masks[at], before.wrapping_add(offset)), sum);
                     }
-                    _mm512_mask_storeu_ps(to, masks[at], sum);
+                    _mm512_mask_storeu_ps(self.out.wrapping_add(offset), masks[at], sum);
                 }
             }
         }
@@ -223,8 +232,8 @@ impl Part {
                     (left, *self.right.add(index * self.right_stride + column))
                 });
                 let sum = self.factor * terms.fold(0.0_f32, |sum, (left, right)| left.mul_add(right, sum));
-                let to = self.out.add(row * self.stride + column);
-                to.write(if self.add { *to + sum } else { sum });
+                let offset = row * self.stride + column;
+                self.out.add(offset).write(self.before.map_or(0.0, |before| *before.add(offset)) + sum);
             }
         }
         R

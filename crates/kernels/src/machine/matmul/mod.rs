@@ -1,7 +1,7 @@
 //! Matrix products on slices: on the calling thread, and on all of them.
 //!
-//! They are those of the `gemm` crate, but for many rows times a matrix that all of them share (`rows.rs`), and for those on one
-//! thread whose factors can be read as they lie (`direct.rs`).
+//! They are those of the `gemm` crate, but for those whose factors can be read as they lie (`direct.rs`), also where many rows share
+//! one that is laid out for them (`rows.rs`).
 
 mod direct;
 mod registers;
@@ -12,10 +12,10 @@ mod transpose;
 pub(crate) use shared::{STRIP, SharedMatrix};
 
 use crate::machine::buffers::computed;
-use crate::machine::pieces;
 use crate::machine::simd::LANES;
 use gemm::Parallelism;
 use rayon::prelude::*;
+use rows::Panels;
 use transpose::transpose;
 
 /// A matrix on a slice: element (i, j) is `data[i * strides.0 + j * strides.1]`.
@@ -122,7 +122,10 @@ pub(crate) fn matmul(
     }
     if inner > 0 && direct::applies(left, right) {
         // SAFETY: out holds all rows (asserted), is borrowed mutably, and its rows do not overlap.
-        return unsafe { direct::product(out.as_mut_ptr(), stride, add, factor, left, right) };
+        return unsafe {
+            let out = out.as_mut_ptr();
+            direct::product(out, stride, add.then_some(out.cast_const()), factor, left, right)
+        };
     }
     // SAFETY: as above.
     unsafe { matmul_at(out.as_mut_ptr(), stride, add, factor, left, right) }
@@ -220,7 +223,6 @@ pub(crate) fn parallel_matmul(left: Matrix<'_>, right: Matrix<'_>, onto: Option<
     let start = Start::new(&mut out);
     let across = columns.div_ceil(wide);
     let tiles = rows.div_ceil(high) * across;
-    pieces::note("products", || pieces::even(tiles, rows * columns * inner));
     (0..tiles).into_par_iter().with_max_len(1).for_each(|index| {
         let (row, column) = (index / across * high, index % across * wide);
         let (high, wide) = (high.min(rows - row), wide.min(columns - column));
@@ -243,17 +245,17 @@ pub(crate) fn parallel_matmul(left: Matrix<'_>, right: Matrix<'_>, onto: Option<
 /// The same in tiles of `high` contiguous rows, for which `right` is laid out once.
 fn product_with_panels(left: Matrix<'_>, right: Matrix<'_>, high: usize, onto: Option<&[f32]>) -> Vec<f32> {
     let (rows, columns, inner) = (left.rows, right.columns, left.columns);
-    let panels = rows::Panels::new(right);
+    let panels = Panels::new(right);
     let mut out: Vec<f32> = Vec::with_capacity(rows * columns);
     let start = Start::new(&mut out);
     let tiles = rows.div_ceil(high);
-    pieces::note("products", || pieces::even(tiles, rows * columns * inner));
     (0..tiles).into_par_iter().with_max_len(1).for_each(|tile| {
         let row = tile * high;
         let left = left.part((row, 0), high.min(rows - row), inner);
         // SAFETY: tiles do not overlap and lie inside the buffer.
         unsafe {
-            rows::product_of_rows(&start, row, columns, left, &panels, onto.map(<[f32]>::as_ptr));
+            let onto = onto.map(|onto| onto[row * columns..].as_ptr());
+            panels.product(left, start.at(row * columns), onto);
         };
     });
     // SAFETY: the tiles cover the buffer, and each was written.
@@ -278,11 +280,6 @@ pub(crate) struct Start<T>(*mut T);
 impl<T> Start<T> {
     /// The buffer of an empty vector.
     pub(crate) fn new(buffer: &mut Vec<T>) -> Self {
-        Self(buffer.as_mut_ptr())
-    }
-
-    /// A buffer of which something has been written.
-    fn at_first(buffer: &mut [T]) -> Self {
         Self(buffer.as_mut_ptr())
     }
 

@@ -120,17 +120,3 @@ fn the_number_of_threads_changes_no_bit() {
         }
     }
 }
-
-#[test]
-fn large_products_have_tiles_for_many_threads() {
-    let tiles = |[rows, columns, inner]: [usize; 3]| {
-        let (left, right) = (vec![0.0; rows * inner], vec![0.0; inner * columns]);
-        let [left, right] = [(&left, rows, inner), (&right, inner, columns)]
-            .map(|(values, rows, columns)| Matrix::new(values, rows, columns, columns));
-        pieces::watched(|| parallel_matmul(left, right, None)).1[0].weights.len()
-    };
-    assert_eq!(tiles([4096, 384, 128]), 16);
-    assert_eq!(tiles([16_384, 768, 256]), 64);
-    assert!(tiles([256, 1024, 4096]) >= 16);
-    assert_eq!(tiles([32, 32, 32]), 1, "a small product is not cut");
-}

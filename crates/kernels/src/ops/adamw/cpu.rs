@@ -3,7 +3,6 @@
 use super::{AdamW, Factors};
 use crate::machine::autodiff::{compact, values};
 use crate::machine::buffers::GRAIN;
-use crate::machine::pieces;
 use crate::machine::simd::vectorised;
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
@@ -24,7 +23,6 @@ pub(super) fn adamw_all(given: Vec<([FlexTensor; 4], AdamW)>) -> Vec<[FlexTensor
         let chunks = parameter.zip(gradient.chunks(GRAIN)).zip(m.zip(v));
         tasks.extend(chunks.map(|((parameter, gradient), (m, v))| (*factors, parameter, gradient, m, v)));
     }
-    pieces::note("optimizer", || tasks.iter().map(|(_, parameter, ..)| parameter.len()).collect());
     tasks
         .into_par_iter()
         .for_each(|(factors, parameter, gradient, m, v)| update(factors, parameter, gradient, m, v));

@@ -142,7 +142,7 @@ pub fn adamw_all(given: Vec<(AdamWState, Tensor<1>, AdamW)>, clip: Option<Tensor
     if clip.is_none() && everywhere(autodiff::cpu_kernel_applies) {
         return all_at_once::<Flex>(given, cpu::adamw_all);
     }
-    #[cfg(all(feature = "gpu", not(feature = "fusion")))]
+    #[cfg(feature = "gpu")]
     if everywhere(autodiff::gpu_kernel_applies) {
         let clip = clip.map(|clip| OpTensor::<Cube>::new(clip.without_autodiff()).into_data());
         return all_at_once::<Cube>(given, |given| gpu::adamw_all(given, clip));

@@ -1,13 +1,9 @@
 //! The loss on the CPU, row by row: computed in f32, on logits of f32 or bf16.
 
 use crate::machine::buffers::{GRAIN, written};
-use crate::machine::pieces::{note, up_to};
 use crate::machine::simd::{Number, exp, exp_sum, largest, vectorised};
 use rayon::prelude::*;
 use std::mem::MaybeUninit;
-
-/// As [`pieces`](crate::machine::pieces) names calls.
-const NAME: &str = "cross-entropy";
 
 /// Rows of a task.
 fn rows_of_task(classes: usize) -> usize {
@@ -19,7 +15,6 @@ pub(super) fn forward<T: Number>(logits: &[T], classes: usize, targets: &[usize]
     let mut losses = vec![0.0; targets.len()];
     let mut log_sums = vec![0.0; targets.len()];
     let rows = rows_of_task(classes);
-    note(NAME, || up_to(rows, targets.len()));
     losses
         .par_chunks_mut(rows)
         .zip(log_sums.par_chunks_mut(rows))
@@ -43,7 +38,6 @@ pub(super) fn backward<T: Number>(
     gradient: &[f32],
 ) -> Vec<T> {
     let rows = rows_of_task(classes);
-    note(NAME, || up_to(rows, targets.len()));
     written(logits.len(), rows * classes, |task, out| {
         let first = task * rows;
         let (log_sums, gradient) = (&log_sums[first..], &gradient[first..]);

@@ -91,11 +91,10 @@ impl Op<1> for CrossEntropy {
 
     #[cfg(feature = "gpu")]
     fn gpu(self, [logits]: [Primitive; 1], _: [bool; 1]) -> ([Primitive; 1], impl Gradient<Cube, 1>) {
-        use gpu::Launch;
         let targets = self.targets.without_autodiff().cast(IntDType::I32);
         let targets = targets.try_into_primitive::<Cube>().expect("logits and targets are on one device");
-        let (losses, log_sums) = Cube::losses(logits.clone(), targets.clone());
-        ([losses], move |output, _| [Some(Cube::losses_backward(logits, targets, log_sums, only(output)))])
+        let (losses, log_sums) = gpu::losses(logits.clone(), targets.clone());
+        ([losses], move |output, _| [Some(gpu::losses_backward(logits, targets, log_sums, only(output)))])
     }
 }
 

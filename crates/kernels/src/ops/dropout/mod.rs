@@ -51,10 +51,9 @@ impl<const D: usize> Op<1> for Dropout<D> {
 
     #[cfg(feature = "gpu")]
     fn gpu(self, [x]: [Primitive; 1], _: [bool; 1]) -> ([Primitive; 1], impl Gradient<Cube, 1>) {
-        use gpu::Drop;
         let call = gpu::Call { share: self.share, key: self.key };
         // The gradient drops the same numbers.
-        ([Cube::dropped(x, call)], move |output, _| [Some(Cube::dropped(only(output), call))])
+        ([gpu::dropped(x, call)], move |output, _| [Some(gpu::dropped(only(output), call))])
     }
 }
 

@@ -6,7 +6,6 @@ use super::rows::{largest_of_rows, losses_of_rows, slopes};
 use crate::machine::autodiff::{permuted_tensor_of, tensor_of};
 use crate::machine::buffers::{GRAIN, computed, written, zeros};
 use crate::machine::matmul::{Matrix, STRIP};
-use crate::machine::pieces;
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
 use std::mem::MaybeUninit;
@@ -24,9 +23,6 @@ const BLOCK_BYTES: usize = 1 << 24;
 const BLOCK_TILES: (usize, usize) = if cfg!(miri) { (2, 2) } else { (16, 32) };
 /// Parts in which a gradient of weights is computed if its shape allows.
 const PARTS: usize = 16;
-
-/// As [`pieces`] names it.
-const NAME: &str = "head and loss";
 
 /// What is asked of rows.
 pub(super) struct Task<'a> {
@@ -75,13 +71,6 @@ impl Cut {
     }
 }
 
-/// What tiles of rows weigh.
-fn of_rows<P: Products>(products: &P, rows: usize, tile: usize) -> Vec<usize> {
-    let [_, width, classes] = products.sizes();
-    let products = 1 + usize::from(products.gives_hidden_gradient());
-    pieces::up_to(tile, rows).into_iter().map(|rows| products * rows * width * classes).collect()
-}
-
 pub(super) fn compute<P: Products>(products: &P, task: &Task<'_>) -> Outcome {
     if task.wanted == [false; 2] { read(products, task) } else { differentiate(products, task) }
 }
@@ -91,7 +80,6 @@ fn read<P: Products>(products: &P, task: &Task<'_>) -> Outcome {
     let ([rows, _, classes], stride) = (products.sizes(), products.stride());
     let Cut { tile, .. } = Cut::new(rows, stride * size_of::<P::Number>());
     let (mut losses, mut guesses) = (vec![0.0; rows], vec![0; rows]);
-    pieces::note(NAME, || of_rows(products, rows, tile));
     let out =
         losses.par_chunks_mut(tile).zip(guesses.par_chunks_mut(tile)).zip(task.targets.par_chunks(tile));
     out.enumerate().with_max_len(1).for_each_init(
@@ -132,7 +120,6 @@ fn differentiate<P: Products>(products: &P, task: &Task<'_>) -> Outcome {
                 Tile { first: first + index * tile, logits, losses, hidden }
             })
             .collect();
-        pieces::note(NAME, || of_rows(products, count, tile));
         tiles.into_par_iter().with_max_len(1).for_each_init(
             || vec![0.0; classes],
             |exponentials, tile| tile.compute(products, task, exponentials),
@@ -182,11 +169,6 @@ fn add_weight_gradient<P: Products>(
     let [_, width, classes] = products.sizes();
     let block = products.block(rows.clone());
     let channels = channels_of_task(width, classes);
-    pieces::note(NAME, || {
-        let (parts, count) = (pieces::up_to(channels, width), rows.len());
-        let of_strip = |wide: usize| parts.iter().map(move |part| part * wide * count);
-        pieces::up_to(STRIP, classes).into_iter().flat_map(of_strip).collect()
-    });
     let strips = sums.par_chunks_mut(width * STRIP).enumerate().with_max_len(1);
     strips.for_each_init(P::Strip::default, |strip, (index, sums)| {
         let first = index * STRIP;

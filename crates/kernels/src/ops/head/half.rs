@@ -87,10 +87,6 @@ impl Products for Half<'_> {
         });
     }
 
-    fn gives_hidden_gradient(&self) -> bool {
-        self.backward.is_some()
-    }
-
     fn hidden_gradient(&self, slopes: &[bf16], out: &mut [f32]) {
         let (stride, width) = (self.stride(), self.sizes[1]);
         let rows = slopes.len() / stride;

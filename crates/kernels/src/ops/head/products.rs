@@ -30,9 +30,6 @@ pub(super) trait Products: Sync {
     /// Leaves the logits' gradient as precise as logits are.
     fn round(&self, _: &mut [Self::Number]) {}
 
-    /// Whether there is what the gradient of hidden states needs.
-    fn gives_hidden_gradient(&self) -> bool;
-
     /// The gradient of hidden states, from that of their logits.
     fn hidden_gradient(&self, slopes: &[Self::Number], out: &mut [f32]);
 
@@ -95,10 +92,6 @@ impl Products for Wide<'_> {
         if self.rounds {
             round_in_place(slopes);
         }
-    }
-
-    fn gives_hidden_gradient(&self) -> bool {
-        self.backward.is_some()
     }
 
     fn hidden_gradient(&self, slopes: &[f32], out: &mut [f32]) {

@@ -1,5 +1,4 @@
 use super::*;
-use crate::machine::pieces;
 use crate::testing::{
     assert_close, assert_matches, assert_matches_reference_on, differentiate, flat, list, numbers, tensor,
 };
@@ -253,22 +252,4 @@ fn a_target_out_of_range_is_rejected() {
     let weights = Some(Tensor::zeros([1], &device));
     let (hidden, weight) = (Tensor::zeros([1, 1, 2], &device), Tensor::zeros([2, 3], &device));
     head_loss(hidden, weight, Tensor::from_ints([3], &device), weights, Precision::F32);
-}
-
-/// Blocks and tiles cover all rows, and there is work for many threads.
-#[test]
-fn rows_are_cut_into_pieces() {
-    let [rows, width, classes] = [1024, 32, 4096];
-    let device = Device::flex().autodiff();
-    let hidden = Tensor::<3>::zeros([1, rows, width], &device).require_grad();
-    let weight = Tensor::zeros([width, classes], &device).require_grad();
-    let targets = Tensor::zeros([rows], &device);
-    let (_, calls) = pieces::watched(|| head_loss(hidden, weight, targets, None, Precision::F32));
-    let work: usize = calls.iter().flat_map(|call| &call.weights).sum();
-    assert_eq!(work, 3 * rows * width * classes);
-    assert!(
-        calls.iter().all(|call| call.operation == "head and loss" && call.weights.len() >= 16),
-        "{:?}",
-        calls.iter().map(|call| call.weights.len()).collect::<Vec<_>>()
-    );
 }

@@ -3,7 +3,6 @@
 use super::{Kind, Norm};
 use crate::machine::autodiff::{tensor_of, values};
 use crate::machine::buffers::written_beside;
-use crate::machine::pieces;
 use crate::machine::simd::{LANES, add, sum, vectorised};
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
@@ -44,7 +43,6 @@ pub(super) type Stats = [f32; 2];
 pub(super) fn forward(norm: Norm, x: &[f32], gain: &[f32], bias: Option<&[f32]>) -> (Vec<f32>, Vec<Stats>) {
     let mut stats = vec![[0.0; 2]; x.len() / norm.width];
     let chunk = ROWS * norm.width;
-    pieces::note("norm", || pieces::up_to(chunk, x.len()));
     let out = written_beside(x.len(), chunk, stats.par_chunks_mut(ROWS), |task, out, stats| {
         normalise(norm, &x[task * chunk..], gain, bias, out, stats);
     });
@@ -85,7 +83,6 @@ fn backward(
     let mut partial = vec![0.0; stats.len().div_ceil(ROWS) * 2 * norm.width];
     let chunk = ROWS * norm.width;
     let sums = partial.par_chunks_mut(2 * norm.width);
-    pieces::note("norm", || pieces::up_to(chunk, x.len()));
     let out = written_beside(x.len(), chunk, sums, |task, out, sums| {
         let (from, to) = (task * chunk, task * chunk + out.len());
         let (gain_sum, bias_sum) = sums.split_at_mut(norm.width);

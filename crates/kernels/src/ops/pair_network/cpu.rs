@@ -4,7 +4,6 @@ use super::Shape;
 use super::tile::{self, Row, Stretch, Tile, WeightLanes, Weights, tiles};
 use crate::machine::autodiff::values;
 use crate::machine::buffers::{parts_of_all, zeros};
-use crate::machine::pieces::note;
 use crate::machine::simd::add;
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
@@ -52,9 +51,6 @@ pub(super) struct Gradients {
     /// Of w1, b1, w2 and b2.
     pub(super) weights: [Vec<f32>; 4],
 }
-
-/// As [`pieces`](crate::machine::pieces) names calls.
-const NAME: &str = "network of pairs";
 
 /// Query rows of a task, which has those of all batch rows: what the batch shares is added in its order.
 const ROWS: usize = 2;
@@ -105,17 +101,11 @@ fn rows_of_tasks(x: &mut [f32], shape: Shape) -> Vec<Rows<'_>> {
     parts_of_all(x, queries * keys, ROWS * keys)
 }
 
-/// What the tasks weigh: their pairs of a query and a key.
-fn weights_of_tasks(shape: Shape) -> Vec<usize> {
-    (0..shape.queries.div_ceil(ROWS)).map(|task| TaskRows::new(shape, task).seen().sum()).collect()
-}
-
 /// `[batch, heads, queries, keys]`.
 pub(super) fn forward(numbers: &Numbers<'_>, shape: Shape) -> Vec<f32> {
     let weights = numbers.weights();
     let mut out = zeros(shape.batch * shape.heads * shape.queries * shape.keys);
     let tasks = rows_of_tasks(&mut out, shape);
-    note(NAME, || weights_of_tasks(shape));
     tasks.into_par_iter().enumerate().for_each_init(
         || Tile::new(&weights),
         |tile, (task, mut out)| {
@@ -159,7 +149,6 @@ pub(super) fn backward(numbers: &Numbers<'_>, output: &[f32], shape: Shape) -> G
         });
         of_weights.sums(&weights)
     };
-    note(NAME, || weights_of_tasks(shape));
     let parts: Vec<[Vec<f32>; 4]> = tasks.into_par_iter().map_init(|| Tile::new(&weights), run).collect();
     Gradients { scores, bias, weights: tile::added(&weights, &parts) }
 }

@@ -109,7 +109,7 @@ pub fn sum_of_squares<const D: usize>(x: Tensor<D>) -> Tensor<1> {
 pub fn sums_of_squares(tensors: &[Tensor<1>]) -> Tensor<1> {
     assert!(!tensors.is_empty(), "sums_of_squares: no tensors");
     let tensors: Vec<Tensor<1>> = tensors.iter().cloned().map(Tensor::without_autodiff).collect();
-    #[cfg(all(feature = "gpu", not(feature = "fusion")))]
+    #[cfg(feature = "gpu")]
     if tensors.iter().all(|tensor| matches!(place(tensor), Place::Cubes)) {
         return gpu::squares(&tensors);
     }

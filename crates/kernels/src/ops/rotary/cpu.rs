@@ -8,7 +8,6 @@
 use super::{Heads, Layout};
 use crate::machine::autodiff::{View, values};
 use crate::machine::buffers::{StreamingWriter, past_caches};
-use crate::machine::pieces;
 use crate::machine::simd::{LANES, vectorised};
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
@@ -171,7 +170,6 @@ fn turned_heads<const N: usize>(
             }
         }
     }
-    pieces::note("rotation", || pieces::up_to(ROWS, length).repeat(batch));
     tasks.into_par_iter().for_each(|mut task| {
         let rows = ROWS.min(length - task.first);
         turn_rows(&source, parts, &mut task, rows, head_dim, sign, &StreamingWriter::new(past));
@@ -197,7 +195,6 @@ pub(super) fn merge(
     let past = past_caches::<f32>(count);
     let mut packed = Vec::with_capacity(count);
     let chunks = packed.spare_capacity_mut()[..count].par_chunks_mut((ROWS * width).max(1));
-    pieces::note("rotation", || pieces::up_to(ROWS, batch * length));
     chunks.enumerate().for_each(|(task, packed)| {
         let writer = StreamingWriter::new(past);
         merge_rows(gradients, &parts, task * ROWS, length, heads.head_dim, packed, &writer);

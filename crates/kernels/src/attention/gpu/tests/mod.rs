@@ -4,10 +4,7 @@ mod matrices;
 mod split;
 
 use crate::Precision;
-use crate::attention::tests::{
-    distances_without_keys, flat_part, odd_packed_rows_agree, packed_rows_agree, rows_without_keys,
-    two_rotations,
-};
+use crate::attention::tests::{distances_without_keys, flat_part, rows_without_keys, two_rotations};
 use crate::attention::{
     Attention, Bias, RelativeVectors, attention, attention_by_distance, partial_attention, reference,
 };
@@ -328,18 +325,6 @@ fn odd_shapes_agree_with_the_reference() {
     for (case, kind) in cases.into_iter().zip(kinds) {
         case.check(&device, kind);
     }
-}
-
-#[test]
-fn packed_rows_agree_with_the_references() {
-    let Some(device) = adapter("attention on the GPU") else { return };
-    packed_rows_agree(&device);
-}
-
-#[test]
-fn odd_shapes_of_packed_rows_agree_with_the_references() {
-    let Some(device) = adapter("attention on the GPU") else { return };
-    odd_packed_rows_agree(&device);
 }
 
 /// What is not a number reaches the rows that see its key, and no row from which it is hidden, in whole tiles and at their

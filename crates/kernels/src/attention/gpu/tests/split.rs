@@ -5,7 +5,6 @@ use crate::attention::gpu::split::{FEW, PIECE};
 use crate::attention::{Attention, Shape, attention, reference};
 use crate::machine::device::adapter;
 use crate::testing::{assert_close, list, tensor};
-#[cfg(not(feature = "fusion"))]
 use crate::{machine::device::counted, partial_attention};
 use burn::tensor::Tensor;
 
@@ -112,7 +111,6 @@ fn a_nan_is_not_hidden() {
 }
 
 /// The sizes alone decide whether the keys are cut: into one launch for the pieces, and one that puts them together.
-#[cfg(not(feature = "fusion"))]
 #[test]
 fn few_queries_take_two_launches() {
     let Some(device) = adapter("few queries on the GPU") else { return };

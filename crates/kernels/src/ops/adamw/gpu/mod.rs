@@ -1,25 +1,18 @@
 //! The update on the GPU: one launch for all parameters, as far as the device binds as many buffers, where plain tensor
 //! operations take 15 for each.
 //!
-//! The parameters, m and v are written where they lie if nothing else holds them. burn's fusion takes no lists of tensors:
-//! under it, each parameter has a launch of its own.
+//! The parameters, m and v are written where they lie if nothing else holds them.
 
 // What the macros make of this file is theirs.
 #![allow(clippy::too_many_arguments, clippy::pedantic)]
 
 use super::{AdamW, Factors};
+use crate::machine::autodiff::Primitive;
 use crate::machine::gpu::{address, copied, launch, linear, spread};
-#[cfg(feature = "fusion")]
-use burn::backend::fusion::custom::TensorSpec;
-use burn::backend::tensor::FloatTensor;
-use burn::backend::{Backend, Cube, ExtensionType, backend_extension};
-use burn_cubecl::CubeBackend;
 use burn_cubecl::cubecl;
 use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
-
-type Primitive = FloatTensor<Cube>;
 
 /// Units of a cube.
 const UNITS: usize = 256;
@@ -128,30 +121,11 @@ fn flushed(x: f32) -> f32 {
 }
 
 /// A parameter and its moments, of one shape.
-#[derive(Clone, Debug, ExtensionType)]
-#[extension_type(fusion: cfg(feature = "fusion"))]
-struct State<B: Backend> {
-    parameter: FloatTensor<B>,
-    m: FloatTensor<B>,
-    v: FloatTensor<B>,
-}
-
-/// The update on the GPU.
-#[backend_extension(Cube, Fusion: cfg(feature = "fusion"))]
-trait Update: Backend {
-    /// What becomes of the state; the gradient has its shape, and all are f32.
-    #[fusion(id = "longwave_adamw", meta = metadata)]
-    fn update(
-        #[extension_type] state: State<Self>,
-        gradient: FloatTensor<Self>,
-        options: AdamW,
-    ) -> State<Self>;
-}
-
-#[cfg(feature = "fusion")]
-fn metadata(state: &StateMetadata, _: &TensorSpec, _: &AdamW) -> StateMetadata {
-    let [parameter, m, v] = [&state.parameter, &state.m, &state.v].map(TensorSpec::clone);
-    StateMetadata { parameter, m, v }
+#[derive(Clone, Debug)]
+struct State {
+    parameter: CubeTensor,
+    m: CubeTensor,
+    v: CubeTensor,
 }
 
 /// [`adamw`](crate::adamw()) of the parameter, the gradient, m and v, whose shapes have been looked at.
@@ -159,8 +133,8 @@ pub(super) fn adamw(
     [parameter, gradient, m, v]: [Primitive; 4],
     options: &AdamW,
 ) -> (Primitive, Primitive, Primitive) {
-    let State { parameter, m, v } = Cube::update(State { parameter, m, v }, gradient, *options);
-    (parameter, m, v)
+    let mut updated = adamw_all(vec![([parameter, gradient, m, v], *options)], None);
+    updated.pop().expect("as many as were given").into()
 }
 
 /// A tensor that may be written to: contiguous, and held by nothing else.
@@ -169,18 +143,8 @@ fn writable(tensor: CubeTensor) -> CubeTensor {
     if tensor.can_mut() { tensor } else { copied(tensor) }
 }
 
-impl Update for CubeBackend {
-    fn update(state: State<Self>, gradient: CubeTensor, options: AdamW) -> State<Self> {
-        let mut updated = update_all(vec![(state, gradient, options)], None);
-        updated.pop().expect("as many as were given")
-    }
-}
-
 /// The updates of several parameters, in as few launches as the device's bindings allow.
-fn update_all(
-    given: Vec<(State<CubeBackend>, CubeTensor, AdamW)>,
-    clip: Option<&CubeTensor>,
-) -> Vec<State<CubeBackend>> {
+fn update_all(given: Vec<(State, CubeTensor, AdamW)>, clip: Option<&CubeTensor>) -> Vec<State> {
     let given: Vec<Ready> = given.into_iter().map(Ready::new).collect();
     let filled: Vec<&Ready> = given.iter().filter(|ready| ready.count() > 0).collect();
     if let Some(first) = filled.first() {
@@ -196,13 +160,13 @@ fn update_all(
 
 /// One update, whose tensors lie as the kernel takes them.
 struct Ready {
-    state: State<CubeBackend>,
+    state: State,
     gradient: CubeTensor,
     factors: Factors,
 }
 
 impl Ready {
-    fn new((state, gradient, options): (State<CubeBackend>, CubeTensor, AdamW)) -> Self {
+    fn new((state, gradient, options): (State, CubeTensor, AdamW)) -> Self {
         let [parameter, m, v] = [state.parameter, state.m, state.v].map(writable);
         let gradient = into_contiguous(gradient);
         Self { state: State { parameter, m, v }, gradient, factors: options.factors() }
@@ -246,7 +210,6 @@ fn update_group(group: &[&Ready], clip: Option<&CubeTensor>) {
 }
 
 /// [`adamw_all`](crate::adamw_all): of the parameter, the gradient, m and v of each update.
-#[cfg(not(feature = "fusion"))]
 pub(super) fn adamw_all(given: Vec<([Primitive; 4], AdamW)>, clip: Option<Primitive>) -> Vec<[Primitive; 3]> {
     let given = given
         .into_iter()

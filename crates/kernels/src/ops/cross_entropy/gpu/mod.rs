@@ -14,8 +14,8 @@ mod launch;
 #[cfg(test)]
 mod tests;
 
-pub(super) use launch::Launch;
 pub(crate) use launch::supports;
+pub(super) use launch::{losses, losses_backward};
 
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;

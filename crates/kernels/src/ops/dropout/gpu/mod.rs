@@ -11,9 +11,6 @@ mod tests;
 
 use super::Share;
 use crate::machine::gpu::{empty_like, grid, launch, linear};
-use burn::backend::tensor::FloatTensor;
-use burn::backend::{Backend, backend_extension};
-use burn_cubecl::CubeBackend;
 use burn_cubecl::cubecl;
 use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::tensor::CubeTensor;
@@ -130,39 +127,30 @@ pub(super) struct Call {
     pub(super) key: StreamKey,
 }
 
-/// Dropout on the GPU, of f32.
-#[backend_extension(Cube, Fusion: cfg(feature = "fusion"))]
-pub(super) trait Drop: Backend {
-    /// x of any shape -> the same shape.
-    #[fusion(id = "longwave_dropout", dtype = x, shape = x)]
-    fn dropped(x: FloatTensor<Self>, call: Call) -> FloatTensor<Self>;
-}
-
-impl Drop for CubeBackend {
-    fn dropped(x: CubeTensor, Call { share, key }: Call) -> CubeTensor {
-        let x = into_contiguous(x);
-        let y = empty_like(&x);
-        let count = x.meta.num_elements();
-        let blocks = count.div_ceil(BLOCK);
-        let (cubes, dim, address) = grid(blocks, &[&x]);
-        let [a, b, c, d, e, f, g, h] = key.words();
-        // SAFETY: units past the last block are idle, and the others stay below the count.
-        unsafe {
-            launch!(
-                dropout_kernel,
-                &x.client,
-                cubes,
-                dim,
-                address,
-                linear(&x),
-                linear(&y),
-                KeyLaunch::new(a, b, c, d, e, f, g, h),
-                share.threshold,
-                share.keep,
-                count,
-                blocks,
-            );
-        }
-        y
+/// x of any shape -> the same shape.
+pub(super) fn dropped(x: CubeTensor, Call { share, key }: Call) -> CubeTensor {
+    let x = into_contiguous(x);
+    let y = empty_like(&x);
+    let count = x.meta.num_elements();
+    let blocks = count.div_ceil(BLOCK);
+    let (cubes, dim, address) = grid(blocks, &[&x]);
+    let [a, b, c, d, e, f, g, h] = key.words();
+    // SAFETY: units past the last block are idle, and the others stay below the count.
+    unsafe {
+        launch!(
+            dropout_kernel,
+            &x.client,
+            cubes,
+            dim,
+            address,
+            linear(&x),
+            linear(&y),
+            KeyLaunch::new(a, b, c, d, e, f, g, h),
+            share.threshold,
+            share.keep,
+            count,
+            blocks,
+        );
     }
+    y
 }

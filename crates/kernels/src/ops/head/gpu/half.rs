@@ -5,7 +5,7 @@
 //! it, so it waits for the backward pass: gradients for 1, as in f32, would have vanished before. One product more is
 //! the price for logits that nobody holds; of one block they are held, as the gradient of one operation after the other needs.
 
-use super::launch::{HeadLoss, Kept, added, joined};
+use super::launch::{Kept, added, joined, weighted_head};
 use crate::machine::autodiff::{FusedBackend, Primitive};
 use crate::ops::head::reference::{blocks, loss};
 use crate::{Precision, cross_entropy};
@@ -55,7 +55,7 @@ impl Rows {
             let (hidden, targets, logits) = self.block(rows.clone());
             let targets = targets.try_into_primitive::<Cube>().expect("all is on one device");
             let weights = Cube::plain(weights.clone().slice_dim(0, rows));
-            let (_, slopes) = Cube::weighted_head(Cube::plain(logits), targets, weights);
+            let (_, slopes) = weighted_head(Cube::plain(logits), targets, weights);
             let slopes = Cube::from_plain::<2>(slopes).cast(hidden.dtype());
             if wanted[0] {
                 let gradient = slopes.clone().matmul(self.weight.clone().transpose());

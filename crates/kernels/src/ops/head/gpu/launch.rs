@@ -1,4 +1,4 @@
-//! The launches of the kernels, as operations of a backend, and the gradient.
+//! The launches of the kernels, and the gradient.
 
 use super::half::Rows;
 use super::{UNITS, head_kernel, weighted_head_kernel};
@@ -6,58 +6,24 @@ use crate::machine::autodiff::{FusedBackend, Primitive};
 use crate::machine::gpu::{address, copied, empty, launch, linear, spread, width};
 use crate::ops::head::reference::blocks;
 use crate::ops::reduce::sum;
-#[cfg(feature = "fusion")]
-use burn::backend::fusion::custom::TensorSpec;
-use burn::backend::tensor::{FloatTensor, IntTensor};
-use burn::backend::{Backend, Cube, TensorMetadata, backend_extension};
+use burn::backend::{Cube, TensorMetadata};
 use burn::tensor::{Int, IntDType, Tensor};
-use burn_cubecl::CubeBackend;
 use burn_cubecl::cubecl::prelude::*;
 use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::tensor::CubeTensor;
 
-/// Losses and their gradient on the GPU. Logits `[rows, classes]` of f32, targets `[rows]` of i32.
-#[backend_extension(Cube, Fusion: cfg(feature = "fusion"))]
-pub(super) trait HeadLoss: Backend {
-    /// The losses times a share, `[rows]`, and the gradient of their sum, `[rows, classes]`.
-    #[fusion(id = "longwave_head_loss", meta = metadata)]
-    fn head(
-        logits: FloatTensor<Self>,
-        targets: IntTensor<Self>,
-        share: f32,
-    ) -> (FloatTensor<Self>, FloatTensor<Self>);
-
-    /// The same, each row with its weight, `[rows]`.
-    #[fusion(id = "longwave_weighted_head_loss", meta = weighted_metadata)]
-    fn weighted_head(
-        logits: FloatTensor<Self>,
-        targets: IntTensor<Self>,
-        weights: FloatTensor<Self>,
-    ) -> (FloatTensor<Self>, FloatTensor<Self>);
+/// The losses times a share, `[rows]`, and the gradient of their sum, `[rows, classes]`.
+pub(super) fn head(logits: CubeTensor, targets: CubeTensor, share: f32) -> (CubeTensor, CubeTensor) {
+    launched(logits, targets, share, None)
 }
 
-#[cfg(feature = "fusion")]
-fn metadata(logits: &TensorSpec, _: &TensorSpec, _: &f32) -> (TensorSpec, TensorSpec) {
-    (TensorSpec::new([logits.shape.dims::<2>()[0]].into(), logits.dtype), logits.clone())
-}
-
-#[cfg(feature = "fusion")]
-fn weighted_metadata(logits: &TensorSpec, targets: &TensorSpec, _: &TensorSpec) -> (TensorSpec, TensorSpec) {
-    metadata(logits, targets, &1.0)
-}
-
-impl HeadLoss for CubeBackend {
-    fn head(logits: CubeTensor, targets: CubeTensor, share: f32) -> (CubeTensor, CubeTensor) {
-        launched(logits, targets, share, None)
-    }
-
-    fn weighted_head(
-        logits: CubeTensor,
-        targets: CubeTensor,
-        weights: CubeTensor,
-    ) -> (CubeTensor, CubeTensor) {
-        launched(logits, targets, 1.0, Some(into_contiguous(weights)))
-    }
+/// The same, each row with its weight, `[rows]`.
+pub(super) fn weighted_head(
+    logits: CubeTensor,
+    targets: CubeTensor,
+    weights: CubeTensor,
+) -> (CubeTensor, CubeTensor) {
+    launched(logits, targets, 1.0, Some(into_contiguous(weights)))
 }
 
 /// The losses times their weights, or without any times `share`.
@@ -170,10 +136,10 @@ pub(in crate::ops::head) fn head_loss(
         let targets =
             targets.try_into_primitive::<Cube>().expect("hidden states and targets are on one device");
         let (loss, slopes) = match &weights {
-            None => Cube::head(logits, targets, 1.0 / rows as f32),
+            None => head(logits, targets, 1.0 / rows as f32),
             Some(weights) => {
                 let weights = if is_all { weights.clone() } else { weights.clone().slice_dim(0, range) };
-                Cube::weighted_head(logits, targets, Cube::plain(weights))
+                weighted_head(logits, targets, Cube::plain(weights))
             }
         };
         losses.push(Cube::from_plain::<1>(loss));

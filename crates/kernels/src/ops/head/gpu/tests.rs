@@ -107,7 +107,6 @@ fn the_scale_of_a_loss_keeps_small_gradients_of_f16() {
 
 /// As many launches as the linear map, the loss and their gradients take one after the other: three products, the losses
 /// with the logits' gradient, their sum, and the two gradients times that of the loss.
-#[cfg(not(feature = "fusion"))]
 #[test]
 fn a_block_takes_few_launches() {
     use crate::machine::device::counted;

@@ -1,9 +1,8 @@
 //! What a normalisation keeps on the GPU, and its gradients.
 
-use super::launch::{Call, Gradients, Normalise};
+use super::launch::{Call, Gradients, normalise, normalise_backward};
 use crate::machine::autodiff::Primitive;
 use crate::ops::norm::Norm;
-use burn::backend::Cube;
 
 /// What the gradient needs.
 #[derive(Clone)]
@@ -26,7 +25,7 @@ impl Kept {
         call.learned = wanted[1..].contains(&true);
         call.residual = residual.is_some();
         let residual = residual.unwrap_or_else(|| x.clone());
-        let Gradients { x, gain, bias } = Cube::normalise_backward(x, gain, stats, output, residual, call);
+        let Gradients { x, gain, bias } = normalise_backward(x, gain, stats, output, residual, call);
         [x, gain, bias]
     }
 }
@@ -38,6 +37,6 @@ pub(in crate::ops::norm) fn forward(
     given: [bool; 2],
 ) -> (Primitive, Kept) {
     let call = Call { norm, gain: given[0], bias: given[1], learned: false, residual: false };
-    let (y, stats) = Cube::normalise(x.clone(), gain.clone(), bias, call);
+    let (y, stats) = normalise(x.clone(), gain.clone(), bias, call);
     (y, Kept { x, gain, stats, call })
 }

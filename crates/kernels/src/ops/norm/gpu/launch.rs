@@ -1,16 +1,11 @@
-//! The launches of the kernels, as operations of a backend: so they can take their place among those that burn's fusion
-//! holds back.
+//! The launches of the kernels.
 
 use super::backward::{LearnedLaunch, ReadLaunch, norm_gradient_kernel};
 use super::{AT_ONCE, MOST, Plan, UNITS, norm_kernel};
 use crate::machine::gpu::{address, client, empty, empty_like, launch, linear, spread, width};
 use crate::op::Any;
 use crate::ops::norm::Norm;
-#[cfg(feature = "fusion")]
-use burn::backend::fusion::custom::TensorSpec;
 use burn::backend::ops::FloatTensorOps;
-use burn::backend::tensor::FloatTensor;
-use burn::backend::{Backend, ExtensionType, backend_extension};
 use burn_cubecl::CubeBackend;
 use burn_cubecl::cubecl;
 use burn_cubecl::kernel::into_contiguous;
@@ -73,140 +68,100 @@ impl Call {
 
 /// The gradients of x, of the gain `[width]` and of the bias `[width]`. Where gain or bias is not there or its gradient is
 /// not wanted, a tensor that nothing has written stands in its place.
-#[derive(Clone, Debug, ExtensionType)]
-#[extension_type(fusion: cfg(feature = "fusion"))]
-pub(super) struct Gradients<B: Backend> {
-    pub(super) x: FloatTensor<B>,
-    pub(super) gain: FloatTensor<B>,
-    pub(super) bias: FloatTensor<B>,
-}
-
-/// Normalisation on the GPU; x of any shape, all f32.
-#[backend_extension(Cube, Fusion: cfg(feature = "fusion"))]
-pub(super) trait Normalise: Backend {
-    /// y, of the shape of x, and each row's mean and inverse scale, `[rows, 2]`.
-    #[fusion(id = "longwave_norm", meta = forward_metadata)]
-    fn normalise(
-        x: FloatTensor<Self>,
-        gain: FloatTensor<Self>,
-        bias: FloatTensor<Self>,
-        call: Call,
-    ) -> (FloatTensor<Self>, FloatTensor<Self>);
-
-    /// The gradients of what was read.
-    #[fusion(id = "longwave_norm_backward", meta = backward_metadata)]
-    fn normalise_backward(
-        x: FloatTensor<Self>,
-        gain: FloatTensor<Self>,
-        stats: FloatTensor<Self>,
-        gradient: FloatTensor<Self>,
-        residual: FloatTensor<Self>,
-        call: Call,
-    ) -> Gradients<Self>;
-}
-
-#[cfg(feature = "fusion")]
-fn forward_metadata(x: &TensorSpec, _: &TensorSpec, _: &TensorSpec, call: &Call) -> (TensorSpec, TensorSpec) {
-    let rows = x.shape.num_elements() / call.norm.width;
-    (x.clone(), TensorSpec::new([rows, 2].into(), x.dtype))
-}
-
-#[cfg(feature = "fusion")]
-fn backward_metadata(
-    x: &TensorSpec,
-    _: &TensorSpec,
-    _: &TensorSpec,
-    _: &TensorSpec,
-    _: &TensorSpec,
-    call: &Call,
-) -> GradientsMetadata {
-    let learned = TensorSpec::new([call.norm.width].into(), x.dtype);
-    GradientsMetadata { x: x.clone(), gain: learned.clone(), bias: learned }
+#[derive(Clone, Debug)]
+pub(super) struct Gradients {
+    pub(super) x: CubeTensor,
+    pub(super) gain: CubeTensor,
+    pub(super) bias: CubeTensor,
 }
 
 const UNITS_OF_CUBE: CubeDim = CubeDim::new_1d(UNITS as u32);
 
-impl Normalise for CubeBackend {
-    fn normalise(x: CubeTensor, gain: CubeTensor, bias: CubeTensor, call: Call) -> (CubeTensor, CubeTensor) {
-        let [x, gain, bias] = [x, gain, bias].map(into_contiguous);
-        let rows = x.meta.num_elements() / call.norm.width;
-        let (y, stats) = (empty_like(&x), empty(&x, [rows, 2]));
-        let width = width(&x.client, std::iter::once(call.norm.width));
-        let plan = call.plan(rows, width);
-        // SAFETY: units past the last row and past the end of a row read and write nothing.
-        unsafe {
-            launch!(
-                norm_kernel,
-                &x.client,
-                spread(&x.client, rows.div_ceil(plan.rows())),
-                UNITS_OF_CUBE,
-                address(&[&x, &stats]),
-                width,
+/// y, of the shape of x, and each row's mean and inverse scale, `[rows, 2]`.
+pub(super) fn normalise(
+    x: CubeTensor,
+    gain: CubeTensor,
+    bias: CubeTensor,
+    call: Call,
+) -> (CubeTensor, CubeTensor) {
+    let [x, gain, bias] = [x, gain, bias].map(into_contiguous);
+    let rows = x.meta.num_elements() / call.norm.width;
+    let (y, stats) = (empty_like(&x), empty(&x, [rows, 2]));
+    let width = width(&x.client, std::iter::once(call.norm.width));
+    let plan = call.plan(rows, width);
+    // SAFETY: units past the last row and past the end of a row read and write nothing.
+    unsafe {
+        launch!(
+            norm_kernel,
+            &x.client,
+            spread(&x.client, rows.div_ceil(plan.rows())),
+            UNITS_OF_CUBE,
+            address(&[&x, &stats]),
+            width,
+            linear(&x),
+            linear(&gain),
+            linear(&bias),
+            linear(&y),
+            linear(&stats),
+            rows,
+            call.norm.width as f32,
+            call.norm.eps as f32,
+            plan,
+        );
+    }
+    (y, stats)
+}
+
+/// The gradients of what was read.
+pub(super) fn normalise_backward(
+    x: CubeTensor,
+    gain: CubeTensor,
+    stats: CubeTensor,
+    gradient: CubeTensor,
+    residual: CubeTensor,
+    call: Call,
+) -> Gradients {
+    let [x, gain, stats, gradient, residual] = [x, gain, stats, gradient, residual].map(into_contiguous);
+    let channels = call.norm.width;
+    let rows = x.meta.num_elements() / channels;
+    let width = width(&x.client, std::iter::once(channels));
+    let plan = call.plan(rows, width);
+    let [row_cubes, rounds] = call.row_cubes(rows, &plan);
+    let cubes = row_cubes + if plan.learned && plan.at_once { plan.vectors } else { 0 };
+    let slope = empty_like(&x);
+    let sums = |given: bool| empty(&x, [if given && plan.sums_of_rows() { row_cubes } else { 1 }, channels]);
+    let [gain_sums, bias_sums] = [plan.gain, plan.bias].map(sums); // [cubes or 1, width]
+    // SAFETY: units past the last row and past the end of a row read and write nothing, and there are as many rows
+    // of sums as cubes that write one.
+    unsafe {
+        launch!(
+            norm_gradient_kernel,
+            &x.client,
+            CubeCount::Static(cubes as u32, 1, 1),
+            UNITS_OF_CUBE,
+            address(&[&x, &stats]),
+            width,
+            ReadLaunch::new(
                 linear(&x),
                 linear(&gain),
-                linear(&bias),
-                linear(&y),
                 linear(&stats),
+                linear(&gradient),
+                linear(&residual),
                 rows,
-                call.norm.width as f32,
-                call.norm.eps as f32,
-                plan,
-            );
-        }
-        (y, stats)
+            ),
+            linear(&slope),
+            LearnedLaunch::new(linear(&gain_sums), linear(&bias_sums)),
+            row_cubes,
+            rounds,
+            channels as f32,
+            call.norm.eps as f32,
+            plan,
+        );
     }
-
-    fn normalise_backward(
-        x: CubeTensor,
-        gain: CubeTensor,
-        stats: CubeTensor,
-        gradient: CubeTensor,
-        residual: CubeTensor,
-        call: Call,
-    ) -> Gradients<Self> {
-        let [x, gain, stats, gradient, residual] = [x, gain, stats, gradient, residual].map(into_contiguous);
-        let channels = call.norm.width;
-        let rows = x.meta.num_elements() / channels;
-        let width = width(&x.client, std::iter::once(channels));
-        let plan = call.plan(rows, width);
-        let [row_cubes, rounds] = call.row_cubes(rows, &plan);
-        let cubes = row_cubes + if plan.learned && plan.at_once { plan.vectors } else { 0 };
-        let slope = empty_like(&x);
-        let sums =
-            |given: bool| empty(&x, [if given && plan.sums_of_rows() { row_cubes } else { 1 }, channels]);
-        let [gain_sums, bias_sums] = [plan.gain, plan.bias].map(sums); // [cubes or 1, width]
-        // SAFETY: units past the last row and past the end of a row read and write nothing, and there are as many rows
-        // of sums as cubes that write one.
-        unsafe {
-            launch!(
-                norm_gradient_kernel,
-                &x.client,
-                CubeCount::Static(cubes as u32, 1, 1),
-                UNITS_OF_CUBE,
-                address(&[&x, &stats]),
-                width,
-                ReadLaunch::new(
-                    linear(&x),
-                    linear(&gain),
-                    linear(&stats),
-                    linear(&gradient),
-                    linear(&residual),
-                    rows,
-                ),
-                linear(&slope),
-                LearnedLaunch::new(linear(&gain_sums), linear(&bias_sums)),
-                row_cubes,
-                rounds,
-                channels as f32,
-                call.norm.eps as f32,
-                plan,
-            );
-        }
-        // [cubes or 1, width] -> [width]
-        let added = |sums: CubeTensor| {
-            let sums = if sums.meta.shape()[0] == 1 { sums } else { Self::float_sum_dim(sums, 0) };
-            Self::float_reshape(sums, [channels].into())
-        };
-        Gradients { x: slope, gain: added(gain_sums), bias: added(bias_sums) }
-    }
+    // [cubes or 1, width] -> [width]
+    let added = |sums: CubeTensor| {
+        let sums = if sums.meta.shape()[0] == 1 { sums } else { CubeBackend::float_sum_dim(sums, 0) };
+        CubeBackend::float_reshape(sums, [channels].into())
+    };
+    Gradients { x: slope, gain: added(gain_sums), bias: added(bias_sums) }
 }

@@ -1,7 +1,6 @@
 use super::AT_ONCE;
 use crate::machine::device::adapter;
 use crate::ops::norm::tests::all_agree;
-#[cfg(not(feature = "fusion"))]
 use crate::{machine::device::counted, rms_norm, sum, testing::tensor};
 
 /// The last number of rows that one launch takes, and more: there each cube adds up its own rows.
@@ -12,7 +11,6 @@ fn many_rows_agree_with_the_reference() {
 }
 
 /// One launch backward, and another one where the sums of many rows are added up.
-#[cfg(not(feature = "fusion"))]
 #[test]
 fn the_rows_decide_how_many_launches_there_are() {
     let Some(device) = adapter("launches of a norm") else { return };

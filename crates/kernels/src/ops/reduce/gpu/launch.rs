@@ -1,23 +1,17 @@
-//! The launches of the kernels, as operations of a backend, and the gradient of a sum.
+//! The launches of the kernels, and the gradient of a sum.
 
-#[cfg(not(feature = "fusion"))]
 use super::squares_kernel;
 use super::{CHUNK, UNITS, clip_kernel, fill_kernel, sum_kernel};
 use crate::machine::autodiff::OpTensor;
 use crate::machine::gpu::{address, client, empty, empty_of, grid, launch, linear, spread};
 use crate::op::{Any, count_call, only, record};
-#[cfg(feature = "fusion")]
-use burn::backend::fusion::custom::TensorSpec;
-use burn::backend::tensor::FloatTensor;
-use burn::backend::{Backend, Cube, backend_extension};
+use burn::backend::Cube;
 use burn::tensor::{Shape, Tensor};
-use burn_cubecl::CubeBackend;
 use burn_cubecl::cubecl::prelude::*;
 use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::tensor::CubeTensor;
 
 /// The most tensors of a launch, whatever the device binds.
-#[cfg(not(feature = "fusion"))]
 const TENSORS: usize = 64;
 
 const UNITS_OF_CUBE: CubeDim = CubeDim::new_1d(UNITS as u32);
@@ -28,107 +22,87 @@ pub(in crate::ops::reduce) fn supports(x: &Any) -> bool {
     units as usize >= UNITS && !x.is_empty()
 }
 
-/// Sums on the GPU, all f32.
-#[backend_extension(Cube, Fusion: cfg(feature = "fusion"))]
-trait Reduce: Backend {
-    /// `[1]`: the sum of all numbers of x, of any shape, times a factor.
-    #[fusion(id = "longwave_sum", dtype = x, shape = { let _ = x; Shape::from([1]) })]
-    fn total(x: FloatTensor<Self>, factor: f32) -> FloatTensor<Self>;
-
-    /// The number of a `[1]` times a factor, in all places of a shape.
-    #[fusion(id = "longwave_fill", meta = filled)]
-    fn fill(value: FloatTensor<Self>, factor: f32, shape: Shape) -> FloatTensor<Self>;
-
-    /// `[1]`: what brings a gradient whose squares add up to the sum of `squares` to a norm of at most `limit`.
-    #[fusion(id = "longwave_clip", dtype = squares, shape = { let _ = squares; Shape::from([1]) })]
-    fn clip(squares: FloatTensor<Self>, limit: f32) -> FloatTensor<Self>;
-}
-
-#[cfg(feature = "fusion")]
-fn filled(value: &TensorSpec, _: &f32, shape: &Shape) -> TensorSpec {
-    TensorSpec::new(shape.clone(), value.dtype)
-}
-
-impl Reduce for CubeBackend {
-    fn total(x: CubeTensor, factor: f32) -> CubeTensor {
-        let mut left = into_contiguous(x);
-        loop {
-            let count = left.meta.num_elements();
-            let chunks = count.div_ceil(CHUNK);
-            let sums = empty(&left, [chunks]);
-            // The factor is taken once, by the last round.
-            let factor = if chunks == 1 { factor } else { 1.0 };
-            // SAFETY: cubes past the last chunk are idle, and units stay below the count.
-            unsafe {
-                launch!(
-                    sum_kernel,
-                    &left.client,
-                    spread(&left.client, chunks),
-                    UNITS_OF_CUBE,
-                    address(&[&left]),
-                    linear(&left),
-                    linear(&sums),
-                    count,
-                    chunks,
-                    factor,
-                );
-            }
-            if chunks == 1 {
-                return sums;
-            }
-            left = sums;
-        }
-    }
-
-    fn fill(value: CubeTensor, factor: f32, shape: Shape) -> CubeTensor {
-        let value = into_contiguous(value);
-        let target = empty_of(&value, shape);
-        let count = target.meta.num_elements();
-        let (cubes, dim, address) = grid(count, &[&target]);
-        // SAFETY: units past the count are idle.
+/// `[1]`: the sum of all numbers of x, of any shape, times a factor.
+fn total(x: CubeTensor, factor: f32) -> CubeTensor {
+    let mut left = into_contiguous(x);
+    loop {
+        let count = left.meta.num_elements();
+        let chunks = count.div_ceil(CHUNK);
+        let sums = empty(&left, [chunks]);
+        // The factor is taken once, by the last round.
+        let factor = if chunks == 1 { factor } else { 1.0 };
+        // SAFETY: cubes past the last chunk are idle, and units stay below the count.
         unsafe {
             launch!(
-                fill_kernel,
-                &value.client,
-                cubes,
-                dim,
-                address,
-                linear(&value),
-                linear(&target),
+                sum_kernel,
+                &left.client,
+                spread(&left.client, chunks),
+                UNITS_OF_CUBE,
+                address(&[&left]),
+                linear(&left),
+                linear(&sums),
                 count,
+                chunks,
                 factor,
             );
         }
-        target
-    }
-
-    fn clip(squares: CubeTensor, limit: f32) -> CubeTensor {
-        let squares = into_contiguous(squares);
-        let factor = empty(&squares, [1]);
-        // SAFETY: units stay below the count.
-        unsafe {
-            launch!(
-                clip_kernel,
-                &squares.client,
-                CubeCount::new_single(),
-                UNITS_OF_CUBE,
-                address(&[&squares]),
-                linear(&squares),
-                linear(&factor),
-                squares.meta.num_elements(),
-                limit,
-            );
+        if chunks == 1 {
+            return sums;
         }
-        factor
+        left = sums;
     }
+}
+
+/// The number of a `[1]` times a factor, in all places of a shape.
+fn fill(value: CubeTensor, factor: f32, shape: Shape) -> CubeTensor {
+    let value = into_contiguous(value);
+    let target = empty_of(&value, shape);
+    let count = target.meta.num_elements();
+    let (cubes, dim, address) = grid(count, &[&target]);
+    // SAFETY: units past the count are idle.
+    unsafe {
+        launch!(
+            fill_kernel,
+            &value.client,
+            cubes,
+            dim,
+            address,
+            linear(&value),
+            linear(&target),
+            count,
+            factor,
+        );
+    }
+    target
+}
+
+/// `[1]`: what brings a gradient whose squares add up to the sum of `squares` to a norm of at most `limit`.
+fn clip(squares: CubeTensor, limit: f32) -> CubeTensor {
+    let squares = into_contiguous(squares);
+    let factor = empty(&squares, [1]);
+    // SAFETY: units stay below the count.
+    unsafe {
+        launch!(
+            clip_kernel,
+            &squares.client,
+            CubeCount::new_single(),
+            UNITS_OF_CUBE,
+            address(&[&squares]),
+            linear(&squares),
+            linear(&factor),
+            squares.meta.num_elements(),
+            limit,
+        );
+    }
+    factor
 }
 
 /// `factor` times the sum of a tensor on the GPU that [`supports`] accepts.
 pub(in crate::ops::reduce) fn sum<const D: usize>(x: Tensor<D>, factor: f64) -> Tensor<1> {
     let (shape, factor) = (x.shape(), factor as f32);
     let input = [OpTensor::<Cube>::new(x)];
-    let sum = Cube::total(input[0].data().clone(), factor);
-    let gradient = move |output, _: [bool; 1]| [Some(Cube::fill(only(output), factor, shape))];
+    let sum = total(input[0].data().clone(), factor);
+    let gradient = move |output, _: [bool; 1]| [Some(fill(only(output), factor, shape))];
     let [sum] = record(&input, [true], [sum], gradient);
     sum.into_tensor()
 }
@@ -137,11 +111,10 @@ pub(in crate::ops::reduce) fn sum<const D: usize>(x: Tensor<D>, factor: f64) -> 
 pub(in crate::ops::reduce) fn clip_factor(squares: Tensor<1>, limit: f64) -> Tensor<1> {
     count_call();
     let squares = OpTensor::<Cube>::new(squares).into_data();
-    Tensor::from_primitive::<Cube>(Cube::clip(squares, limit as f32))
+    Tensor::from_primitive::<Cube>(clip(squares, limit as f32))
 }
 
 /// [`sums_of_squares`](crate::sums_of_squares) of tensors on the GPU that [`supports`] accepts; there is one at least.
-#[cfg(not(feature = "fusion"))]
 pub(in crate::ops::reduce) fn squares(tensors: &[Tensor<1>]) -> Tensor<1> {
     count_call();
     let tensors: Vec<CubeTensor> = tensors

@@ -15,7 +15,6 @@ mod launch;
 #[cfg(test)]
 mod tests;
 
-#[cfg(not(feature = "fusion"))]
 pub(super) use launch::squares;
 pub(super) use launch::{clip_factor, sum, supports};
 

@@ -1,18 +1,10 @@
-//! The launches of the kernels, as operations of a backend: so they can take their place among those that
-//! burn's fusion holds back.
+//! The launches of the kernels.
 
 use super::{Packed, Part, RowsLaunch, TurnsLaunch, merge_kernel, rotate_kernel, split_kernel};
 use crate::machine::gpu::{
     StridesLaunch, empty, grid, head_strides, launch, linear, rows, strided, strides, width,
 };
 use crate::ops::rotary::{Heads, Layout};
-#[cfg(feature = "fusion")]
-use burn::backend::fusion::custom::TensorSpec;
-use burn::backend::tensor::FloatTensor;
-use burn::backend::{Backend, ExtensionType, backend_extension};
-#[cfg(feature = "fusion")]
-use burn::tensor::Shape;
-use burn_cubecl::CubeBackend;
 use burn_cubecl::cubecl;
 use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::tensor::CubeTensor;
@@ -20,14 +12,14 @@ use cubecl::prelude::*;
 
 /// The settings of a split.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Split {
-    pub(crate) batch: usize,
-    pub(crate) length: usize,
-    pub(crate) heads: Heads,
+pub(in crate::ops::rotary) struct Split {
+    pub(in crate::ops::rotary) batch: usize,
+    pub(in crate::ops::rotary) length: usize,
+    pub(in crate::ops::rotary) heads: Heads,
     /// The layouts of the tables of q and k; `None` where there is none, and another tensor in its place.
-    pub(crate) layouts: [Option<Layout>; 2],
+    pub(in crate::ops::rotary) layouts: [Option<Layout>; 2],
     /// Which of q, k and v have a gradient; another one stands in the place of those that have none.
-    pub(crate) given: [bool; 3],
+    pub(in crate::ops::rotary) given: [bool; 3],
 }
 
 impl Split {
@@ -54,7 +46,7 @@ impl Split {
     }
 
     /// The arguments of the launch of a split or of a merge; `distances` are the strides of what is read by strides.
-    fn launch(&self, tables: Tables<CubeBackend>, distances: impl Iterator<Item = usize>) -> Launch {
+    fn launch(&self, tables: Tables, distances: impl Iterator<Item = usize>) -> Launch {
         let [q_turned, k_turned] = self.layouts.map(|layout| layout.is_some());
         let q = Table::new(tables.q_cos, tables.q_sin, q_turned);
         let k = Table::new(tables.k_cos, tables.k_sin, k_turned);
@@ -78,65 +70,28 @@ struct Launch {
 }
 
 /// q, k and v: their values, or their gradients.
-#[derive(Clone, Debug, ExtensionType)]
-#[extension_type(fusion: cfg(feature = "fusion"))]
-pub(crate) struct Qkv<B: Backend> {
-    pub(crate) q: FloatTensor<B>,
-    pub(crate) k: FloatTensor<B>,
-    pub(crate) v: FloatTensor<B>,
+#[derive(Clone, Debug)]
+pub(in crate::ops::rotary) struct Qkv {
+    pub(in crate::ops::rotary) q: CubeTensor,
+    pub(in crate::ops::rotary) k: CubeTensor,
+    pub(in crate::ops::rotary) v: CubeTensor,
 }
 
 /// The cosines and sines for q and for k; where one of them has no table, other tensors in their place.
-#[derive(Clone, Debug, ExtensionType)]
-#[extension_type(fusion: cfg(feature = "fusion"))]
-pub(crate) struct Tables<B: Backend> {
-    pub(crate) q_cos: FloatTensor<B>,
-    pub(crate) q_sin: FloatTensor<B>,
-    pub(crate) k_cos: FloatTensor<B>,
-    pub(crate) k_sin: FloatTensor<B>,
-}
-
-/// The split and the rotation, on the GPU.
-///
-/// packed `[batch, length, heads.packed()]`; tables `[1 or batch, length, rotated / 2]`; q, k, v
-/// `[batch, heads, length, head_dim]`; all f32.
-#[backend_extension(Cube, Fusion: cfg(feature = "fusion"))]
-pub(crate) trait Rotary: Backend {
-    /// packed -> q, k, v; q and k turned.
-    #[fusion(id = "longwave_split", meta = split_metadata)]
-    fn split(packed: FloatTensor<Self>, #[extension_type] tables: Tables<Self>, split: Split) -> Qkv<Self>;
-
-    /// The gradients of q, k, v -> that of packed; those of q and k turned back.
-    #[fusion(id = "longwave_merge", dtype = gradients.q.dtype, shape = Shape::from(split.packed()))]
-    fn merge(
-        #[extension_type] gradients: Qkv<Self>,
-        #[extension_type] tables: Tables<Self>,
-        split: Split,
-    ) -> FloatTensor<Self>;
-
-    /// x `[batch, heads, length, head_dim]`, turned, or turned back.
-    #[fusion(id = "longwave_rotate", dtype = x, shape = x)]
-    fn rotate(
-        x: FloatTensor<Self>,
-        cos: FloatTensor<Self>,
-        sin: FloatTensor<Self>,
-        layout: Layout,
-        #[fusion(scalar)] back: bool,
-    ) -> FloatTensor<Self>;
-}
-
-#[cfg(feature = "fusion")]
-fn split_metadata(packed: &TensorSpec, _: &TablesMetadata, split: &Split) -> QkvMetadata {
-    let [q, k, v] = split.shapes().map(|shape| TensorSpec::new(shape.into(), packed.dtype));
-    QkvMetadata { q, k, v }
+#[derive(Clone, Debug)]
+pub(in crate::ops::rotary) struct Tables {
+    pub(in crate::ops::rotary) q_cos: CubeTensor,
+    pub(in crate::ops::rotary) q_sin: CubeTensor,
+    pub(in crate::ops::rotary) k_cos: CubeTensor,
+    pub(in crate::ops::rotary) k_sin: CubeTensor,
 }
 
 /// A table as the kernels read it.
-pub(crate) struct Table {
+pub(in crate::ops::rotary) struct Table {
     cos: CubeTensor,
     sin: CubeTensor,
     /// The pairs of a row.
-    pub(crate) half: usize,
+    pub(in crate::ops::rotary) half: usize,
     /// Numbers between batch rows; 0 if they share one.
     per_batch: usize,
     /// Whether it is a table, and not another tensor in the place of one.
@@ -145,7 +100,7 @@ pub(crate) struct Table {
 
 impl Table {
     /// Of tensors that are those of a table, or (`used` is false) only stand in the place of one.
-    pub(crate) fn new(cos: CubeTensor, sin: CubeTensor, used: bool) -> Self {
+    pub(in crate::ops::rotary) fn new(cos: CubeTensor, sin: CubeTensor, used: bool) -> Self {
         let (cos, sin) = if used { (into_contiguous(cos), into_contiguous(sin)) } else { (cos, sin) };
         let shape = cos.meta.shape();
         let (rows, length, half) = (shape[0], shape[1], shape[2]);
@@ -153,7 +108,7 @@ impl Table {
     }
 
     /// As the kernels read it, in vectors of `width`.
-    pub(crate) fn turns<N: Size>(&self, width: usize) -> TurnsLaunch<'static, N> {
+    pub(in crate::ops::rotary) fn turns<N: Size>(&self, width: usize) -> TurnsLaunch<'static, N> {
         // What stands in the place of a table is not read.
         let argument = if self.used { linear } else { strided };
         let [cos, sin] = [&self.cos, &self.sin].map(argument);
@@ -166,110 +121,117 @@ fn rows_of<N: Size>(tensor: &CubeTensor, width: usize) -> RowsLaunch<'static, N>
     RowsLaunch::new(strided(tensor), head_strides(tensor, width))
 }
 
-impl Rotary for CubeBackend {
-    fn split(packed: CubeTensor, tables: Tables<Self>, split: Split) -> Qkv<Self> {
-        let packed = rows(packed);
-        let [q, k, v] = split.shapes().map(|shape| empty(&packed, shape));
-        let launch = split.launch(tables, strides(&packed));
-        let Launch { width, count, .. } = launch;
-        if count == 0 {
-            return Qkv { q, k, v };
-        }
-        let (cubes, dim, address) = grid(count, &[&packed, &q, &k, &launch.q.cos, &launch.k.cos]);
-        let lies = packed.meta.strides();
-        let lies = StridesLaunch::new(lies[0] / width, split.heads.head_dim / width, lies[1] / width);
-        // SAFETY: the kernel leaves units past `count` idle, and the others stay within the shapes.
-        unsafe {
-            launch!(
-                split_kernel,
-                &q.client,
-                cubes,
-                dim,
-                address,
-                width,
-                RowsLaunch::new(strided(&packed), lies),
-                launch.q.turns(width),
-                launch.k.turns(width),
-                linear(&q),
-                linear(&k),
-                linear(&v),
-                split.length,
-                count,
-                launch.parts,
-            );
-        }
-        Qkv { q, k, v }
+/// packed -> q, k, v; q and k turned.
+pub(in crate::ops::rotary) fn split(packed: CubeTensor, tables: Tables, split: Split) -> Qkv {
+    let packed = rows(packed);
+    let [q, k, v] = split.shapes().map(|shape| empty(&packed, shape));
+    let launch = split.launch(tables, strides(&packed));
+    let Launch { width, count, .. } = launch;
+    if count == 0 {
+        return Qkv { q, k, v };
     }
+    let (cubes, dim, address) = grid(count, &[&packed, &q, &k, &launch.q.cos, &launch.k.cos]);
+    let lies = packed.meta.strides();
+    let lies = StridesLaunch::new(lies[0] / width, split.heads.head_dim / width, lies[1] / width);
+    // SAFETY: the kernel leaves units past `count` idle, and the others stay within the shapes.
+    unsafe {
+        launch!(
+            split_kernel,
+            &q.client,
+            cubes,
+            dim,
+            address,
+            width,
+            RowsLaunch::new(strided(&packed), lies),
+            launch.q.turns(width),
+            launch.k.turns(width),
+            linear(&q),
+            linear(&k),
+            linear(&v),
+            split.length,
+            count,
+            launch.parts,
+        );
+    }
+    Qkv { q, k, v }
+}
 
-    fn merge(gradients: Qkv<Self>, tables: Tables<Self>, split: Split) -> CubeTensor {
-        let [q, k, v] = [gradients.q, gradients.k, gradients.v].map(rows);
-        let packed = empty(&q, split.packed());
-        let launch = split.launch(tables, [&q, &k, &v].into_iter().flat_map(strides));
-        let Launch { width, count, .. } = launch;
-        if count == 0 {
-            return packed;
-        }
-        let (cubes, dim, address) = grid(count, &[&packed, &q, &k, &v, &launch.q.cos, &launch.k.cos]);
-        // SAFETY: the kernel leaves units past `count` idle, and the others stay within the shapes.
-        unsafe {
-            launch!(
-                merge_kernel,
-                &packed.client,
-                cubes,
-                dim,
-                address,
-                width,
-                rows_of(&q, width),
-                rows_of(&k, width),
-                rows_of(&v, width),
-                launch.q.turns(width),
-                launch.k.turns(width),
-                linear(&packed),
-                split.length,
-                count,
-                launch.parts,
-            );
-        }
-        packed
+/// The gradients of q, k, v -> that of packed; those of q and k turned back.
+pub(in crate::ops::rotary) fn merge(gradients: Qkv, tables: Tables, split: Split) -> CubeTensor {
+    let [q, k, v] = [gradients.q, gradients.k, gradients.v].map(rows);
+    let packed = empty(&q, split.packed());
+    let launch = split.launch(tables, [&q, &k, &v].into_iter().flat_map(strides));
+    let Launch { width, count, .. } = launch;
+    if count == 0 {
+        return packed;
     }
+    let (cubes, dim, address) = grid(count, &[&packed, &q, &k, &v, &launch.q.cos, &launch.k.cos]);
+    // SAFETY: the kernel leaves units past `count` idle, and the others stay within the shapes.
+    unsafe {
+        launch!(
+            merge_kernel,
+            &packed.client,
+            cubes,
+            dim,
+            address,
+            width,
+            rows_of(&q, width),
+            rows_of(&k, width),
+            rows_of(&v, width),
+            launch.q.turns(width),
+            launch.k.turns(width),
+            linear(&packed),
+            split.length,
+            count,
+            launch.parts,
+        );
+    }
+    packed
+}
 
-    fn rotate(x: CubeTensor, cos: CubeTensor, sin: CubeTensor, layout: Layout, back: bool) -> CubeTensor {
-        let x = rows(x);
-        let shape: [usize; 4] = std::array::from_fn(|axis| x.meta.shape()[axis]);
-        let [_, heads, length, head_dim] = shape;
-        let table = Table::new(cos, sin, true);
-        let output = empty(&x, shape);
-        let width = width(&x.client, strides(&x).chain([head_dim, table.half]));
-        let part = Part {
-            heads,
-            head_dim: head_dim / width,
-            pairs: table.half / width,
-            turned: Some(layout),
-            given: true,
-        };
-        let count = shape[..3].iter().product::<usize>() * part.units();
-        if count == 0 {
-            return output;
-        }
-        let (cubes, dim, address) = grid(count, &[&x, &output, &table.cos]);
-        // SAFETY: the kernel leaves units past `count` idle, and the others stay within the shapes.
-        unsafe {
-            launch!(
-                rotate_kernel,
-                &x.client,
-                cubes,
-                dim,
-                address,
-                width,
-                rows_of(&x, width),
-                table.turns(width),
-                linear(&output),
-                length,
-                count,
-                part,
-                back,
-            );
-        }
-        output
+/// x `[batch, heads, length, head_dim]`, turned, or turned back.
+pub(in crate::ops::rotary) fn rotate(
+    x: CubeTensor,
+    cos: CubeTensor,
+    sin: CubeTensor,
+    layout: Layout,
+    back: bool,
+) -> CubeTensor {
+    let x = rows(x);
+    let shape: [usize; 4] = std::array::from_fn(|axis| x.meta.shape()[axis]);
+    let [_, heads, length, head_dim] = shape;
+    let table = Table::new(cos, sin, true);
+    let output = empty(&x, shape);
+    let width = width(&x.client, strides(&x).chain([head_dim, table.half]));
+    let part = Part {
+        heads,
+        head_dim: head_dim / width,
+        pairs: table.half / width,
+        turned: Some(layout),
+        given: true,
+    };
+    let count = shape[..3].iter().product::<usize>() * part.units();
+    if count == 0 {
+        return output;
     }
+    let (cubes, dim, address) = grid(count, &[&x, &output, &table.cos]);
+    // SAFETY: the kernel leaves units past `count` idle, and the others stay within the shapes.
+    unsafe {
+        launch!(
+            rotate_kernel,
+            &x.client,
+            cubes,
+            dim,
+            address,
+            width,
+            rows_of(&x, width),
+            table.turns(width),
+            linear(&output),
+            length,
+            count,
+            part,
+            back,
+        );
+    }
+    output
 }

@@ -24,17 +24,14 @@ mod launch;
 mod pair;
 mod tables;
 
-#[cfg(feature = "fusion")]
-pub(crate) use launch::TablesMetadata;
-pub(crate) use launch::{Qkv, Rotary, Split, Table, Tables};
-pub(crate) use pair::{Pair, turned};
-pub(super) use tables::cos_and_sin;
-pub(crate) use tables::split_tables;
+pub(super) use launch::{Qkv, Split, merge, rotate, split};
+pub(super) use tables::{cos_and_sin, split_tables};
 
 use super::Layout;
 use crate::machine::gpu::{Strides, start};
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
+use pair::{Pair, turned};
 
 /// How the kernels see q, k or v; counts are of vectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -78,11 +75,11 @@ impl Packed {
 
 /// A table of cosines and sines.
 #[derive(CubeLaunch, CubeType)]
-pub(crate) struct Turns<'a, N: Size> {
-    pub(crate) cos: &'a [Vector<f32, N>],
-    pub(crate) sin: &'a [Vector<f32, N>],
+struct Turns<'a, N: Size> {
+    cos: &'a [Vector<f32, N>],
+    sin: &'a [Vector<f32, N>],
     /// The vectors between batch rows; 0 if they share one.
-    pub(crate) per_batch: usize,
+    per_batch: usize,
 }
 
 /// Rows of heads where they lie.

@@ -12,10 +12,10 @@ pub(in crate::ops::rotary) fn cos_and_sin(table: &RotationTable) -> [Primitive; 
 
 /// The tables of q and k, and the layouts of those that turn something. In the place of one that is not there stands the
 /// other one, or the packed rows; nothing reads them.
-pub(crate) fn split_tables(
+pub(in crate::ops::rotary) fn split_tables(
     packed: &Primitive,
     tables: [Option<&RotationTable>; 2],
-) -> (Tables<Cube>, [Option<Layout>; 2]) {
+) -> (Tables, [Option<Layout>; 2]) {
     let [q, k] = tables.map(|table| table.filter(|table| table.rotated() > 0));
     let stand_in = || [packed.clone(), packed.clone()];
     let [q_cos, q_sin] = q.or(k).map_or_else(stand_in, cos_and_sin);

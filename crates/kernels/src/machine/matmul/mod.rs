@@ -122,10 +122,11 @@ pub(crate) fn matmul(
     }
     if inner > 0 && direct::applies(left, right) {
         // SAFETY: out holds all rows (asserted), is borrowed mutably, and its rows do not overlap.
-        return unsafe {
+        unsafe {
             let out = out.as_mut_ptr();
-            direct::product(out, stride, add.then_some(out.cast_const()), factor, left, right)
-        };
+            direct::product(out, stride, add.then_some(out.cast_const()), factor, left, right);
+        }
+        return;
     }
     // SAFETY: as above.
     unsafe { matmul_at(out.as_mut_ptr(), stride, add, factor, left, right) }

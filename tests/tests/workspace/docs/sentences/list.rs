@@ -10,6 +10,20 @@ pub(super) const SENTENCES: &[Sentence] = &[
         pages: &["encodings/rope"],
     },
     Sentence {
+        text: "The angles that training never showed predict how far it breaks, and what the first token loses does not: over 25 models read three ways, the \
+               rank correlation of the first with the loss is 0.66, that of the second -0.06. The share of attention beyond L predicts it best (0.83).",
+        claims: &[
+            "why-rope-breaks: base 10000, direct > base 10000, yarn at 8L",
+            "why-rope-breaks: base 10000, rerope at 8L < base 10000, direct at L",
+        ],
+        pages: &["encodings/rope"],
+    },
+    Sentence {
+        text: "Unseen angles are not all: HoPE meets none, and reads {why-rope-breaks|hope|direct|8|diagnostics} at 8L.",
+        claims: &["why-rope-breaks: hope, direct < half, direct at 8L"],
+        pages: &["encodings/rope"],
+    },
+    Sentence {
         text: "It unlearns long texts while it is trained: at 8L it reads {along-training|rope|direct|8|step=400} after 400 steps and \
                {along-training|rope|direct|8} after 1,500, while the perplexity at L falls from {along-training|rope|direct|1|step=400} to \
                {along-training|rope|direct|1}.",

@@ -8,10 +8,11 @@ use list::SENTENCES;
 use std::fmt::Write as _;
 
 /// The studies that the sentences are about.
-const STUDIES: [&str; 14] = [
+const STUDIES: [&str; 15] = [
     "every-encoding",
     "every-extension",
     "rope-base",
+    "why-rope-breaks",
     "bias-family",
     "along-training",
     "who-gains",

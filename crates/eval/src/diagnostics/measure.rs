@@ -1,135 +1,31 @@
 //! Reads a trained model's text and finds out what it does.
 
-use super::attention::{Watched, Watcher};
 use super::context::{self, Change, last_repetitions};
-use super::finding::{Diagnostic, Finding};
-use super::gather::{Gathered, Key, over_runs};
+use super::explained::{Explained, FORMAT};
+use super::finding::Diagnostic;
+use super::gather::{Gathered, Key};
 use super::gradient;
 use super::probe::Normal;
+use super::watch::{inputs, watch};
 use crate::evaluation::Evaluation;
 use crate::measure::{self, Measurement, Progress, Subject};
 use crate::metrics::Score;
 use crate::plan::{Plan, WINDOW_BASELINE, Window, truncate};
 use crate::scorer::Scorer;
-use crate::text::{Material, Text};
+use crate::text::Material;
 use burn::module::Module;
-use longwave_core::{Error, Result, file};
+use longwave_core::{Error, Result};
 use longwave_model::attention::watched;
 use longwave_model::gpt::Place;
 use longwave_model::{Gpt, Pass, upload};
 use longwave_position::layout::TextLayout;
 use longwave_position::{ExtensionConfig, Reading};
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 
 /// Windows that are read at each length, at most.
 const WINDOWS: usize = 16;
 /// Texts whose gradient is taken, at most.
 const GRADIENTS: usize = 8;
-
-/// The diagnostics that are metrics of rows, by the names of these.
-const METRICS: [(Diagnostic, &str); 6] = [
-    (Diagnostic::UnseenAngles, "unseen_angles"),
-    (Diagnostic::FirstToken, "first_token"),
-    (Diagnostic::EffectiveKeys, "effective_keys"),
-    (Diagnostic::Entropy, "entropy"),
-    (Diagnostic::BeyondLength, "beyond_length"),
-    (Diagnostic::StableRank, "stable_rank"),
-];
-
-/// The version of the file that keeps it.
-const FORMAT: u32 = 1;
-
-/// What was found out about a run, or about several that differ in their seed.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Explained {
-    pub format: u32,
-    /// The runs, each by its name and seed.
-    pub runs: Vec<String>,
-    pub encoding: String,
-    /// What was trained, of the first.
-    pub config_hash: String,
-    /// Steps of its checkpoint.
-    pub step: u64,
-    /// L in tokens.
-    pub train_length: usize,
-    pub lengths: Vec<usize>,
-    /// How it is read, each extension by its kind.
-    pub extend: Vec<String>,
-    /// What was read, in words.
-    pub measured_on: String,
-    pub findings: Vec<Finding>,
-    /// What was left out, and why, a sentence each.
-    pub notes: Vec<String>,
-}
-
-impl Explained {
-    /// The file of a run's folder.
-    pub const FILE: &str = "explained.json";
-
-    /// What a folder keeps; none where nothing was explained.
-    ///
-    /// # Errors
-    /// The file is damaged, or of a newer version.
-    pub fn read(folder: &Path) -> Result<Option<Self>> {
-        let path = folder.join(Self::FILE);
-        if !path.is_file() {
-            return Ok(None);
-        }
-        let text = file::read_text(&path)?;
-        let damaged = |error: &dyn std::fmt::Display| {
-            Error::failed(format!("`{}` is damaged: {error}", path.display()))
-                .hint("measure it again with `longwave explain`")
-        };
-        let read: Self = serde_json::from_str(&text).map_err(|error| damaged(&error))?;
-        if read.format == FORMAT {
-            Ok(Some(read))
-        } else {
-            Err(damaged(&format!("it has format {}", read.format)))
-        }
-    }
-
-    /// Keeps it in a folder.
-    ///
-    /// # Errors
-    /// The file cannot be written.
-    pub fn keep(&self, folder: &Path) -> Result<PathBuf> {
-        let text = serde_json::to_string_pretty(self)
-            .map_err(|error| Error::failed(format!("what was found cannot be written as JSON: {error}")))?;
-        let path = folder.join(Self::FILE);
-        file::write(&path, (text + "\n").as_bytes())?;
-        Ok(path)
-    }
-
-    /// Several runs as one: each finding that all have, averaged, with its error over runs.
-    ///
-    /// # Errors
-    /// They differ in more than their seed.
-    pub fn over_runs(runs: &[Self]) -> Result<Self> {
-        let Some((first, others)) = runs.split_first() else { return Ok(Self::default()) };
-        for other in others {
-            let same = [&other.encoding, &first.encoding];
-            if same[0] != same[1]
-                || (other.train_length, &other.lengths) != (first.train_length, &first.lengths)
-            {
-                return Err(Error::usage(format!(
-                    "`{}` and `{}` are no seeds of one run: {} at L = {}, and {} at L = {}",
-                    first.runs.concat(),
-                    other.runs.concat(),
-                    first.encoding,
-                    first.train_length,
-                    other.encoding,
-                    other.train_length
-                ))
-                .hint("name runs that differ in their seed alone, or explain each by itself"));
-            }
-        }
-        let findings: Vec<Vec<Finding>> = runs.iter().map(|run| run.findings.clone()).collect();
-        let names = runs.iter().flat_map(|run| run.runs.clone()).collect();
-        Ok(Self { runs: names, findings: over_runs(&findings), ..first.clone() })
-    }
-}
 
 /// The windows that are read, each with the place of its sums.
 struct Sampled {
@@ -460,66 +356,6 @@ impl Reader<'_, '_> {
         }
         Ok(())
     }
-}
-
-/// The tokens that a window reads.
-fn inputs(text: &Text, window: &Window) -> Vec<u32> {
-    let mut inputs = text.read(window.document, window.start..window.end - 1);
-    let length = inputs.len();
-    text.begin(&mut inputs, length);
-    inputs
-}
-
-/// Reads windows, each with the place of its sums, and adds what attention does there.
-fn watch<'w>(
-    subject: &Subject<'_>,
-    train_length: usize,
-    reading: &Reading,
-    text: &Text,
-    windows: impl Iterator<Item = (&'w Window, usize)>,
-    gathered: &mut Gathered,
-    read: &mut dyn FnMut(usize) -> Result<()>,
-) -> Result<()> {
-    let Subject { model, config, stage, .. } = *subject;
-    let of = Watched { model, reading, train_length, shown_length: config.stage(stage).length };
-    // Texts of a task have lengths of their own.
-    let mut watchers: BTreeMap<usize, Watcher<'_>> = BTreeMap::new();
-    for (window, document) in windows {
-        let tokens = inputs(text, window);
-        let first = window.first - 1 - window.start;
-        let watcher = watchers.entry(tokens.len()).or_insert_with(|| Watcher::new(of, tokens.len()));
-        watcher.text(&tokens, first, document, gathered)?;
-        read(tokens.len())?;
-    }
-    if let Some(watcher) = watchers.values().next_back() {
-        watcher.finish(gathered);
-    }
-    Ok(())
-}
-
-/// What attention does in the windows of a measurement, those of `plan`, as sums of each document by the names of metrics: the mean of the document times its
-/// scored `tokens`, so that every metric has the same weights.
-///
-/// # Errors
-/// The reading has no probabilities.
-pub(crate) fn sums(
-    subject: &Subject<'_>,
-    task: &Measurement,
-    plan: &Plan,
-    train_length: usize,
-    tokens: &[u64],
-    read: &mut dyn FnMut(usize) -> Result<()>,
-) -> Result<Vec<(&'static str, Vec<f64>)>> {
-    watched::check(&task.reading)?;
-    let mut gathered = Gathered::new(tokens.len());
-    let windows = plan.windows.iter().map(|window| (window, task.parts.of_window(window)));
-    watch(subject, train_length, &task.reading, &task.text, windows, &mut gathered, read)?;
-    let of = |&(diagnostic, name): &(Diagnostic, &'static str)| {
-        let means = gathered.of_documents(&Key::whole(diagnostic))?;
-        let sums = means.iter().zip(tokens).map(|(mean, &tokens)| mean.unwrap_or_default() * tokens as f64);
-        Some((name, sums.collect()))
-    };
-    Ok(METRICS.iter().filter_map(of).collect())
 }
 
 /// What a probe is asked at a place: the position, and its logarithm.

@@ -7,12 +7,14 @@
 //! - [`query`]: entropy and keys in effect; [`angles`]: unseen angles; [`bands`]: norms and preferred bands; [`rank`]: stable rank; `attention`: where
 //!   these are measured.
 //! - [`probe`]: a linear probe of position; `gradient`: the receptive field; `context`: what far text does.
-//! - [`finding`]: the list; `gather`: sums of documents; [`summary`]: the findings in words.
+//! - [`finding`]: the list; `gather`: sums of documents; `watch`: windows read while attention is looked at; `explained`: what a folder keeps;
+//!   [`summary`]: the findings in words.
 
 pub mod angles;
 pub(crate) mod attention;
 pub mod bands;
 mod context;
+mod explained;
 pub mod finding;
 mod gather;
 mod gradient;
@@ -23,7 +25,9 @@ pub mod rank;
 pub mod summary;
 #[cfg(test)]
 mod tests;
+mod watch;
 
+pub use explained::Explained;
 pub use finding::{Diagnostic, Finding};
-pub(crate) use measure::sums;
-pub use measure::{Explained, explain};
+pub use measure::explain;
+pub(crate) use watch::sums;

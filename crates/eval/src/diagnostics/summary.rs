@@ -1,7 +1,7 @@
 //! Findings in words: what a reader should know first.
 
+use super::explained::Explained;
 use super::finding::{Diagnostic, Finding};
-use super::measure::Explained;
 
 /// A difference of fewer standard errors is none.
 const ERRORS: f64 = 2.0;

@@ -1,10 +1,13 @@
 //! What `longwave explain` found, as tables, charts and CSV.
 
+mod words;
+
 use crate::grid::{Entry, Grid, Header};
-use crate::plot::{Axis, Chart, Point, Role, Scale, Series};
+use crate::plot::{Axis, Chart, Scale, Series};
 use longwave_core::csv;
 use longwave_eval::diagnostics::{Diagnostic, Explained, Finding};
 use std::collections::BTreeSet;
+use words::{definition, entry, line, short};
 
 /// What stands in the table by length, in its order.
 const BY_LENGTH: [Diagnostic; 13] = [
@@ -304,49 +307,6 @@ impl Reading<'_> {
         let reading = if self.extend == "direct" { String::new() } else { format!("-{}", self.extend) };
         Shown { file: format!("explained-{name}{reading}"), grid, chart }
     }
-}
-
-fn line<'a>(name: String, style: usize, points: impl Iterator<Item = (f64, &'a Finding)>) -> Series {
-    let point = |(x, it): (f64, &Finding)| {
-        let factor = if it.diagnostic.is_share() { 100.0 } else { 1.0 };
-        let (y, se) = (factor * it.value, it.se.map(|se| factor * se));
-        Point { x, y, bar: se.map(|se| (y - se, y + se)) }
-    };
-    Series { name, points: points.map(point).collect(), style, role: Role::Method }
-}
-
-/// A value with its error to the same decimal place; shares in per cent.
-fn entry(finding: &Finding) -> Entry {
-    let (factor, decimals) = match finding.diagnostic.unit() {
-        "share" => (100.0, 1),
-        "keys" | "tokens" | "directions" | "band" => (1.0, 1),
-        "R^2" => (1.0, 2),
-        _ => (1.0, 3),
-    };
-    let shown = |value: f64| format!("{:.decimals$}", factor * value);
-    Entry { error: finding.se.map(shown), ..Entry::new(shown(finding.value)) }
-}
-
-/// Its name above a column.
-fn short(diagnostic: Diagnostic) -> String {
-    match diagnostic {
-        Diagnostic::UnseenAngles => "unseen angles %",
-        Diagnostic::FirstToken => "first token %",
-        Diagnostic::BeyondLength => "beyond L %",
-        Diagnostic::Entropy => "entropy / ln N",
-        Diagnostic::EffectiveKeys => "keys in effect",
-        Diagnostic::StableRank => "stable rank",
-        Diagnostic::PreferredBand => "preferred band",
-        Diagnostic::KeyNorm => "key norm",
-        Diagnostic::QueryNorm => "query norm",
-        Diagnostic::BandShare => "% of logits",
-        other => other.title(),
-    }
-    .to_owned()
-}
-
-fn definition(diagnostic: Diagnostic) -> String {
-    format!("{}: {} ({})", diagnostic.title(), diagnostic.definition(), diagnostic.source())
 }
 
 #[cfg(test)]

@@ -1,0 +1,100 @@
+//! What was found out, as a run's folder keeps it.
+
+use super::finding::Finding;
+use super::gather::over_runs;
+use longwave_core::{Error, Result, file};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// The version of the file that keeps it.
+pub(super) const FORMAT: u32 = 1;
+
+/// What was found out about a run, or about several that differ in their seed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Explained {
+    pub format: u32,
+    /// The runs, each by its name and seed.
+    pub runs: Vec<String>,
+    pub encoding: String,
+    /// What was trained, of the first.
+    pub config_hash: String,
+    /// Steps of its checkpoint.
+    pub step: u64,
+    /// L in tokens.
+    pub train_length: usize,
+    pub lengths: Vec<usize>,
+    /// How it is read, each extension by its kind.
+    pub extend: Vec<String>,
+    /// What was read, in words.
+    pub measured_on: String,
+    pub findings: Vec<Finding>,
+    /// What was left out, and why, a sentence each.
+    pub notes: Vec<String>,
+}
+
+impl Explained {
+    /// The file of a run's folder.
+    pub const FILE: &str = "explained.json";
+
+    /// What a folder keeps; none where nothing was explained.
+    ///
+    /// # Errors
+    /// The file is damaged, or of a newer version.
+    pub fn read(folder: &Path) -> Result<Option<Self>> {
+        let path = folder.join(Self::FILE);
+        if !path.is_file() {
+            return Ok(None);
+        }
+        let text = file::read_text(&path)?;
+        let damaged = |error: &dyn std::fmt::Display| {
+            Error::failed(format!("`{}` is damaged: {error}", path.display()))
+                .hint("measure it again with `longwave explain`")
+        };
+        let read: Self = serde_json::from_str(&text).map_err(|error| damaged(&error))?;
+        if read.format == FORMAT {
+            Ok(Some(read))
+        } else {
+            Err(damaged(&format!("it has format {}", read.format)))
+        }
+    }
+
+    /// Keeps it in a folder.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn keep(&self, folder: &Path) -> Result<PathBuf> {
+        let text = serde_json::to_string_pretty(self)
+            .map_err(|error| Error::failed(format!("what was found cannot be written as JSON: {error}")))?;
+        let path = folder.join(Self::FILE);
+        file::write(&path, (text + "\n").as_bytes())?;
+        Ok(path)
+    }
+
+    /// Several runs as one: each finding that all have, averaged, with its error over runs.
+    ///
+    /// # Errors
+    /// They differ in more than their seed.
+    pub fn over_runs(runs: &[Self]) -> Result<Self> {
+        let Some((first, others)) = runs.split_first() else { return Ok(Self::default()) };
+        for other in others {
+            let same = [&other.encoding, &first.encoding];
+            if same[0] != same[1]
+                || (other.train_length, &other.lengths) != (first.train_length, &first.lengths)
+            {
+                return Err(Error::usage(format!(
+                    "`{}` and `{}` are no seeds of one run: {} at L = {}, and {} at L = {}",
+                    first.runs.concat(),
+                    other.runs.concat(),
+                    first.encoding,
+                    first.train_length,
+                    other.encoding,
+                    other.train_length
+                ))
+                .hint("name runs that differ in their seed alone, or explain each by itself"));
+            }
+        }
+        let findings: Vec<Vec<Finding>> = runs.iter().map(|run| run.findings.clone()).collect();
+        let names = runs.iter().flat_map(|run| run.runs.clone()).collect();
+        Ok(Self { runs: names, findings: over_runs(&findings), ..first.clone() })
+    }
+}

@@ -99,7 +99,8 @@ mod tests {
     use super::*;
     use crate::example;
     use longwave_eval::protocols::{self, Keys};
-    use longwave_eval::{BigramRow, LastSeen, ReferenceDifference, Scoring, Settings, TaskKeys};
+    use longwave_eval::text::Material;
+    use longwave_eval::{BigramRow, LastSeen, Metric, ReferenceDifference, Scoring, Settings, TaskKeys};
     use serde_json::json;
     use std::collections::BTreeSet;
 
@@ -145,10 +146,16 @@ mod tests {
 
     #[test]
     fn every_plain_field_of_a_row_has_its_column() {
-        let table = Tidy::of([&full()]).unwrap();
+        let mut full = full();
+        for metric in Metric::all().iter().filter(|metric| metric.is_of(Material::Watched)) {
+            for name in metric.column().into_iter().flat_map(|it| [Some(it.name), it.error]).flatten() {
+                full.values.set(name, full.values.get(name).or(Some(0.5)));
+            }
+        }
+        let table = Tidy::of([&full]).unwrap();
         let columns: BTreeSet<&str> = table.columns.iter().map(|column| column.name.as_str()).collect();
         assert_eq!(columns.len(), super::columns().len(), "a name stands twice");
-        let row = serde_json::to_value(full()).unwrap();
+        let row = serde_json::to_value(&full).unwrap();
         let lists = ["bigrams", "positions", "per_document"];
         for (name, value) in row.as_object().unwrap() {
             assert!(!value.is_null(), "the test's row has no `{name}`");
@@ -196,9 +203,9 @@ mod tests {
 run,seed,encoding,extend,extend_config,chosen_among,protocol,corpus,corpus_hash,text_hash,split,key_tokens,key_tokens_file,checkpoint,step,stage,bos,task,score,train_length,length,\
 target,max_length,window_stride,windows_per_document,stride,bucket,passage,sequences,exact,tokens,documents,\
 skipped_documents,bytes,unknown_tokens,nll,nll_se,ppl,ppl_se,bpb,accuracy,accuracy_se,exact_match,exact_match_se,exact_match_low,exact_match_high,chance,against,difference,\
-difference_se,config_hash,device,repeatable,threads,version,format
+difference_se,unseen_angles,unseen_angles_se,first_token,first_token_se,effective_keys,effective_keys_se,entropy,entropy_se,beyond_length,beyond_length_se,stable_rank,stable_rank_se,config_hash,device,repeatable,threads,version,format
 rope,0,rope,direct,\"{\"\"kind\"\":\"\"direct\"\",\"\"note\"\":\"\"a, \\\"\"b\\\"\"\"\"}\",,fixed_target,data/sotu,,7e47,test,,,last,600,0,,,,128,128,\
-128,1024,1024,,,,,,,4096,8,1,10240,,2.5,0.01,12.25,0.1225,1.5,0.5,0.01,,,,,,,,,hash of rope,cpu,,2,0.1.0,1
+128,1024,1024,,,,,,,4096,8,1,10240,,2.5,0.01,12.25,0.1225,1.5,0.5,0.01,,,,,,,,,,,,,,,,,,,,,hash of rope,cpu,,2,0.1.0,1
 ";
         let mut row = example::row("rope", "direct", 128, 12.0).with("nll", 2.5).with("ppl", 12.25);
         row.extend_config = json!({ "kind": "direct", "note": "a, \"b\"" });

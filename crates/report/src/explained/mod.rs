@@ -361,11 +361,11 @@ mod tests {
             ]
         );
         let text = shown[0].grid.text();
-        assert!(text.contains("42.1 ± 1.0"), "{text}");
-        assert!(text.contains("2.500 ± 0.010") && text.contains("(L - 1) theta"), "{text}");
+        assert!(text.contains("42.1 ±1.0"), "{text}");
+        assert!(text.contains("2.500 ±0.010") && text.contains("(L - 1) theta"), "{text}");
         let chart = shown[0].chart.as_ref().unwrap();
         assert_eq!((chart.series.len(), chart.series[0].points[1].y), (1, 42.1));
-        assert!(shown[2].grid.text().contains("50.0 ± 1.0"));
+        assert!(shown[2].grid.text().contains("50.0 ±1.0"));
     }
 
     #[test]

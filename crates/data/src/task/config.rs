@@ -1,7 +1,8 @@
 //! `data.task`: the keys of a task, their defaults and their checks.
 
+use super::haystack::{self, Filler};
 use super::kind::TaskKind;
-use super::{LETTERS, haystack, mqar, names, recall};
+use super::{LETTERS, mqar, names, recall};
 use longwave_core::config::read;
 use longwave_core::{Error, Result};
 use schemars::JsonSchema;
@@ -29,18 +30,6 @@ pub enum Scoring {
     Every,
     /// The last one alone.
     Last,
-}
-
-/// What stands around what is looked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Filler {
-    /// Random letters.
-    Random,
-    /// Passages of the State of the Union addresses.
-    Text,
-    /// `the grass is green. the sky is blue. the sun is yellow. `, again and again.
-    Repeated,
 }
 
 /// `data.task`.

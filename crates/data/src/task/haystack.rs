@@ -4,10 +4,11 @@
 //! RULER (Hsieh et al. 2024, arXiv:2404.06654, section 3). A given `depth` puts what is asked for at that share of the
 //! filler, as Liu et al. 2023 do ("Lost in the middle", arXiv:2307.03172).
 
-use super::config::Filler;
 use super::{Episode, LETTERS, below, digit, distinct, letters};
 use crate::embedded;
 use longwave_core::random::Stream;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 const SENTENCES: &[u8] = b"the grass is green. the sky is blue. the sun is yellow. ";
 const TELL: &[u8] = b"the pass key is ";
@@ -15,6 +16,18 @@ const END: &[u8] = b". ";
 
 /// Characters of a passkey sequence without filler and digits.
 pub(super) const PASSKEY_TEXT: usize = 2 * TELL.len() + END.len();
+
+/// What stands around what is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Filler {
+    /// Random letters.
+    Random,
+    /// Passages of the State of the Union addresses.
+    Text,
+    /// `the grass is green. the sky is blue. the sun is yellow. `, again and again.
+    Repeated,
+}
 
 /// What surrounds what is asked for.
 #[derive(Clone, Copy, Debug)]

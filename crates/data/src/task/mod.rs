@@ -25,7 +25,8 @@ mod recall;
 mod strings;
 mod symbols;
 
-pub use config::{Filler, Scoring, Sizes, TaskConfig};
+pub use config::{Scoring, Sizes, TaskConfig};
+pub use haystack::Filler;
 pub use kind::TaskKind;
 
 use crate::batch::Batch;

@@ -138,12 +138,13 @@ fn ranks(numbers: &[f64]) -> Vec<f64> {
     order.sort_by(|a, b| numbers[*a].total_cmp(&numbers[*b]));
     let mut ranks = vec![0.0; numbers.len()];
     let mut start = 0;
-    while start < order.len() {
-        let alike =
-            order[start..].iter().take_while(|index| numbers[**index] == numbers[order[start]]).count();
-        let mean = start as f64 + (alike as f64 + 1.0) / 2.0;
-        order[start..start + alike].iter().for_each(|index| ranks[*index] = mean);
-        start += alike;
+    // In order, what is not below the next is like it.
+    for alike in order.chunk_by(|a, b| numbers[*a] >= numbers[*b]) {
+        let (first, last) = (start + 1, start + alike.len());
+        for &index in alike {
+            ranks[index] = f64::midpoint(first as f64, last as f64);
+        }
+        start = last;
     }
     ranks
 }

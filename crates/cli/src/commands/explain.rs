@@ -132,12 +132,13 @@ fn print(explained: &Explained, arguments: &Arguments) -> Result<()> {
     if arguments.format == Format::Csv {
         return data(&csv(explained));
     }
-    let mut parts = vec![summary(explained).iter().map(|sentence| format!("- {sentence}\n")).collect::<String>()];
+    let of_lines = |of: Vec<String>| of.iter().flat_map(|line| [line.as_str(), "\n"]).collect::<String>();
+    let sentences = summary(explained).iter().map(|sentence| format!("- {sentence}")).collect();
+    let mut parts = vec![of_lines(sentences)];
     parts.extend(tables(explained).iter().map(|shown| match arguments.format {
         Format::Text => shown.grid.text_within(output::width()),
         format => shown.grid.written(format),
     }));
-    let notes: String = explained.notes.iter().map(|note| format!("{note}\n")).collect();
-    parts.extend((!notes.is_empty()).then_some(notes));
+    parts.extend((!explained.notes.is_empty()).then(|| of_lines(explained.notes.clone())));
     lines(&parts.join("\n"))
 }

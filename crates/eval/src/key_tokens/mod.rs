@@ -28,7 +28,7 @@ const DIGITS: usize = 16;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeyTokens {
-    /// [`FORMAT`].
+    /// The version of the file.
     pub format: u32,
     /// Who chose them.
     pub reference: ReferenceRun,

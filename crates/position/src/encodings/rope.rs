@@ -25,7 +25,7 @@
 //! - `spacing = "cosh"`: more bands at the fast end, `inv_freq_k = base^(-phi_k)`, `phi_k = 1 - asinh((1 - u_k) sinh tau) / tau`, `u_k = (2k + 1) / r`
 //!   (EVQ-Cosh, 2026), `tau` or `"auto"`, which is `r / sqrt(L)`.
 //!
-//! `learned = "layer"` or `"head"` trains the frequencies, see [`learned`].
+//! `learned = "layer"` or `"head"` trains the frequencies, see `rope::learned`.
 //!
 //! `resonance = true` rounds the wavelength of every band to whole tokens, `inv_freq_i <- 2 pi / round(2 pi / inv_freq_i)`
 //! (Resonance `RoPE`, Wang et al. 2024, arXiv:2403.00071): a band that turns within the training length then
@@ -110,7 +110,7 @@ const BASE: f64 = 10_000.0;
 /// The rotation of every layer.
 #[derive(Module, Debug)]
 pub struct Rope {
-    /// Learned frequencies, see [`learned`]: `[layers, 1 or kv_heads, bands]`.
+    /// Learned frequencies, see `rope::learned`: `[layers, 1 or kv_heads, bands]`.
     pub log_frequencies: Option<Param<Tensor<3>>>,
     /// What positions are divided by where the frequencies are learned.
     #[module(skip)]

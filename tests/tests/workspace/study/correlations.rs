@@ -1,6 +1,7 @@
 //! `[[correlation]]`, and claims about diagnostics: the numbers again from the rows, by a program of their own.
 
 use super::{done, project, study};
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 const STUDY: &str = r#"
@@ -34,15 +35,16 @@ of = ["unseen_angles", "first_token"]
 fn ranks(numbers: &[f64]) -> Vec<f64> {
     let rank = |x: &f64| {
         let below = numbers.iter().filter(|other| *other < x).count() as f64;
-        let alike = numbers.iter().filter(|other| *other == x).count() as f64;
-        below + (alike + 1.0) / 2.0
+        let alike =
+            numbers.iter().filter(|other| other.partial_cmp(&x) == Some(Ordering::Equal)).count() as f64;
+        below + f64::midpoint(1.0, alike)
     };
     numbers.iter().map(rank).collect()
 }
 
 fn spearman(a: &[f64], b: &[f64]) -> f64 {
     let (a, b) = (ranks(a), ranks(b));
-    let mean = (a.len() as f64 + 1.0) / 2.0;
+    let mean = f64::midpoint(1.0, a.len() as f64);
     let sum = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(x, y)| (x - mean) * (y - mean)).sum::<f64>();
     sum(&a, &b) / (sum(&a, &a) * sum(&b, &b)).sqrt()
 }

@@ -7,7 +7,7 @@ use crate::evaluation::Evaluation;
 use crate::key_tokens::OpenedKeys;
 use crate::memory_check::{self, Need};
 use crate::metrics::chance::{CHANCE, share_of_most_frequent};
-use crate::metrics::{DocumentSums, PositionTally, Score, Values};
+use crate::metrics::{DocumentSums, PositionTally, Score, Tally, Values};
 use crate::parts::Parts;
 use crate::plan::{Plan, WINDOW_BASELINE, Window, truncate};
 use crate::row::{FORMAT, ResultRow, Settings};
@@ -62,7 +62,9 @@ pub struct Subject<'a> {
 pub(crate) struct Measurement {
     pub(crate) settings: Settings,
     pub(crate) extend: String,
-    pub(crate) extend_config: Value,
+    /// How it is read; none for the window baseline.
+    pub(crate) extension: Option<ExtensionConfig>,
+    extend_config: Value,
     chosen_among: Option<Value>,
     pub(crate) reading: Reading,
     pub(crate) text: Text,
@@ -146,22 +148,15 @@ pub fn evaluate(
                 Some(keys) => keys.keys.only(&task.plan, &scores),
                 None => (task.plan.clone(), scores),
             };
-            let watched = match evaluation.block.protocol.material() {
-                Material::Watched => {
-                    let tokens = scorer.tally(&plan, &scores, &task.parts).sums().tokens;
-                    let mut read = |_| show(Progress { done, total });
-                    diagnostics::sums(
-                        subject,
-                        task,
-                        &plan,
-                        evaluation.block.train_length,
-                        &tokens,
-                        &mut read,
-                    )?
-                }
-                _ => Vec::new(),
-            };
-            measure(&mut row, evaluation, task, &scorer, (&plan, &scores), watched)?;
+            let mut tally = scorer.tally(&plan, &scores, &task.parts);
+            if evaluation.block.protocol.material() == Material::Watched {
+                let train_length = evaluation.block.train_length;
+                let mut read = |_| show(Progress { done, total });
+                let of_attention =
+                    diagnostics::sums(subject, task, &plan, train_length, tally.of_documents(), &mut read)?;
+                tally = tally.with(of_attention);
+            }
+            measure(&mut row, evaluation, task, (&plan, &scores), &tally)?;
             row.unknown_tokens = source.unknown_token().map_or(0, |id| scored(&task.text, &plan, id));
             let seen =
                 seen.get_or_init(|| bigram::last_seen_in(&task.text, &plans, evaluation.block.train_length));
@@ -239,6 +234,7 @@ pub(crate) fn measurements(
             tasks.push(Measurement {
                 settings: settings(&block, source, length, extension.kind())?,
                 extend: extension.kind().to_owned(),
+                extension: Some(extension.clone()),
                 extend_config: extend_config.clone(),
                 chosen_among: chosen.map(|chosen| chosen.among.clone()),
                 reading: reading(model, extension, block.train_length, length)?,
@@ -258,6 +254,7 @@ pub(crate) fn measurements(
         tasks.push(Measurement {
             settings: settings(&block, source, length, WINDOW_BASELINE)?,
             extend: WINDOW_BASELINE.to_owned(),
+            extension: None,
             extend_config: Value::Null,
             chosen_among: None,
             reading: model.clone(),
@@ -375,12 +372,10 @@ fn measure(
     row: &mut ResultRow,
     evaluation: &Evaluation,
     task: &Measurement,
-    scorer: &Scorer<'_>,
     (plan, scores): (&Plan, &[Vec<Score>]),
-    watched: Vec<(&'static str, Vec<f64>)>,
+    tally: &Tally,
 ) -> Result<()> {
     let block = &evaluation.block;
-    let tally = scorer.tally(plan, scores, &task.parts).with(watched);
     row.values = tally
         .values(block.protocol.material())
         .ok_or_else(|| Error::failed(format!("no token was scored at length {}", task.settings.length)))?;

@@ -4,11 +4,12 @@ use crate::metrics::{Score, Tally};
 use crate::parts::Parts;
 use crate::plan::{Plan, Window};
 use crate::text::Text;
-use burn::tensor::{Device, Tensor};
+use burn::tensor::Device;
 use longwave_core::{Error, Result};
 use longwave_model::upload;
 use longwave_model::{Gpt, Pass};
 use longwave_position::Reading;
+use longwave_train::parameters::numbers;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -87,7 +88,7 @@ impl Scorer<'_> {
         };
         let uploaded = upload(&expected, [windows.len(), targets], self.device);
         let (nll, guesses) = self.model.score(&pass, uploaded, length - targets..length, stop)?;
-        let nll = numbers(nll)?; // [windows, targets]
+        let nll = numbers("the losses", nll)?; // [windows, targets]
         let guesses = guesses
             .into_data_as::<i32>()
             .try_to_vec::<i32>()
@@ -119,9 +120,4 @@ pub(crate) fn batches(plan: &Plan) -> impl Iterator<Item = Vec<usize>> {
         let batches = indices.chunks(texts_at_once(length));
         batches.map(<[usize]>::to_vec).collect::<Vec<_>>()
     })
-}
-
-fn numbers(tensor: Tensor<2>) -> Result<Vec<f32>> {
-    let read = tensor.into_data_as::<f32>().try_to_vec::<f32>();
-    read.map_err(|error| Error::failed(format!("cannot read the losses back: {error:?}")))
 }

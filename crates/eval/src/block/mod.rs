@@ -192,9 +192,7 @@ impl EvaluateConfig {
             exact: self.exact,
         })
     }
-}
 
-impl EvaluateConfig {
     /// The word and the file come together, and only text as it was written has key tokens.
     fn check_key_tokens(&self, section: &str) -> Result<()> {
         let key = |name: &str| format!("{section}.{name}");

@@ -4,7 +4,7 @@
 //! `(L - 1) theta >= 2 pi`. A pair of a query and a key is read at the angle `a`, taken mod 2 pi: a slow band that has come round is seen
 //! again. The angle is unseen where `a > (L - 1) theta`.
 //!
-//! Source: the observation is that of YaRN (arXiv:2309.00071, section 3.1) and of the critical dimension (Liu et al. 2023,
+//! Source: the observation is that of `YaRN` (arXiv:2309.00071, section 3.1) and of the critical dimension (Liu et al. 2023,
 //! arXiv:2310.05209); counting it pair by pair, weighted by attention, is ours.
 
 use std::f64::consts::TAU;

@@ -6,13 +6,14 @@ use super::finding::Diagnostic;
 use super::gather::{Gathered, Key};
 use super::query::Spread;
 use super::rank::stable_rank;
-use burn::tensor::Tensor;
-use longwave_core::{Error, Result};
+use crate::statistics::mean;
+use longwave_core::Result;
 use longwave_model::attention::watched::Probabilities;
 use longwave_model::{Gpt, Pass, upload};
 use longwave_position::Reading;
 use longwave_position::frequency::Rotation;
 use longwave_position::layout::TextLayout;
+use longwave_train::parameters::numbers;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -20,6 +21,9 @@ use std::ops::Range;
 const QUERIES_BY_BAND: usize = 16;
 /// A head that gives the first token more than this has a sink (Gu et al. 2024, arXiv:2410.10781).
 const SINK: f64 = 0.3;
+
+/// What is read back, for an error.
+const ATTENTION: &str = "the attention";
 
 /// What is looked at.
 #[derive(Clone, Copy, Debug)]
@@ -42,13 +46,12 @@ struct View {
     visible: Vec<usize>,
 }
 
-/// Watches texts of one length.
+/// Watches texts.
 #[derive(Debug)]
 pub(crate) struct Watcher<'a> {
     of: Watched<'a>,
-    positions: Vec<f64>,
-    /// By layer, first query, first key and keys: alike for every text.
-    views: BTreeMap<[usize; 4], View>,
+    /// By tokens of the text, layer, first query, first key and keys: alike for every text of that length.
+    views: BTreeMap<[usize; 5], View>,
     rotations: Vec<Option<Rotation>>,
     seen_angles: Vec<Option<SeenAngles>>,
     /// Tokens that prefer each band, by layer and head.
@@ -56,7 +59,7 @@ pub(crate) struct Watcher<'a> {
 }
 
 impl<'a> Watcher<'a> {
-    pub(crate) fn new(of: Watched<'a>, length: usize) -> Self {
+    pub(crate) fn new(of: Watched<'a>) -> Self {
         let layers = of.model.blocks.len();
         let trained = &of.model.position;
         // Random positions show distances up to their range.
@@ -69,7 +72,6 @@ impl<'a> Watcher<'a> {
             |layer| trained.rotation(layer).map(|it| SeenAngles::new(&it.frequencies.as_read(), shown));
         Self {
             of,
-            positions: of.reading.layout().positions(length).values().to_vec(),
             views: BTreeMap::new(),
             rotations: (0..layers).map(|layer| of.reading.rotation(layer)).collect(),
             seen_angles: (0..layers).map(seen).collect(),
@@ -90,19 +92,26 @@ impl<'a> Watcher<'a> {
         let device = model.embedding.device();
         let tokens = upload(tokens, [1, tokens.len()], &device);
         let pass = Pass { tokens, positions: &positions, reading, dropout: None };
-        model.watch_attention(&pass, first, &mut |shown| self.add(shown, document, gathered))
+        model.watch_attention(&pass, first, &mut |shown| {
+            self.add(shown, positions.values(), document, gathered)
+        })
     }
 
-    fn add(&mut self, shown: &Probabilities<'_>, document: usize, gathered: &mut Gathered) -> Result<()> {
+    fn add(
+        &mut self,
+        shown: &Probabilities<'_>,
+        positions: &[f64],
+        document: usize,
+        gathered: &mut Gathered,
+    ) -> Result<()> {
         let (layer, first_key) = (shown.layer, shown.first_key);
         let [_, heads, _, keys] = shown.values.dims();
-        let place = [layer, shown.queries.start, first_key, keys];
-        if !self.views.contains_key(&place) {
-            let view = self.view(layer, shown.queries.clone(), first_key..first_key + keys);
-            self.views.insert(place, view);
-        }
-        let view = &self.views[&place];
-        let (values, train) = (numbers(shown.values)?, self.of.train_length);
+        let place = [positions.len(), layer, shown.queries.start, first_key, keys];
+        let view = match self.views.remove(&place) {
+            Some(view) => view,
+            None => self.view(layer, positions, shown.queries.clone(), first_key..first_key + keys),
+        };
+        let (values, train) = (numbers(ATTENTION, shown.values.clone())?, self.of.train_length);
         let mut sums = HeadSums::default();
         for head in 0..heads {
             for (row, query) in shown.queries.clone().enumerate() {
@@ -115,6 +124,7 @@ impl<'a> Watcher<'a> {
             }
             std::mem::take(&mut sums).put(layer, head, document, gathered);
         }
+        self.views.insert(place, view);
         self.add_bands(shown, document, gathered)
     }
 
@@ -128,7 +138,7 @@ impl<'a> Watcher<'a> {
         let (layer, [q, k]) = (shown.layer, shown.mapped);
         let [_, heads, queries, width] = q.dims();
         let keys = k.dims()[2];
-        let (q, k) = (numbers(q)?, numbers(k)?);
+        let (q, k) = (numbers(ATTENTION, q.clone())?, numbers(ATTENTION, k.clone())?);
         for head in 0..heads {
             let (q, k) =
                 (&q[head * queries * width..][..queries * width], &k[head * keys * width..][..keys * width]);
@@ -170,8 +180,8 @@ impl<'a> Watcher<'a> {
     }
 
     /// What queries of a layer meet, from positions and masks alone.
-    fn view(&self, layer: usize, queries: Range<usize>, keys: Range<usize>) -> View {
-        let at = |place: usize| self.positions[place];
+    fn view(&self, layer: usize, positions: &[f64], queries: Range<usize>, keys: Range<usize>) -> View {
+        let at = |place: usize| positions[place];
         let mask = self.of.reading.layer(layer).mask;
         let visible = queries.clone().map(|query| {
             let keys = keys.start..keys.end.min(query + 1);
@@ -181,7 +191,8 @@ impl<'a> Watcher<'a> {
         let unseen = unseen.filter(|(rotation, seen)| seen.bands() == rotation.frequencies.inv_freq.len());
         View {
             visible: visible.collect(),
-            unseen: unseen.map(|(rotation, seen)| self.unseen(layer, rotation, seen, queries, keys)),
+            unseen: unseen
+                .map(|(rotation, seen)| self.unseen(layer, (rotation, seen), positions, queries, keys)),
         }
     }
 
@@ -189,8 +200,8 @@ impl<'a> Watcher<'a> {
     fn unseen(
         &self,
         layer: usize,
-        rotation: &Rotation,
-        seen: &SeenAngles,
+        (rotation, seen): (&Rotation, &SeenAngles),
+        positions: &[f64],
         queries: Range<usize>,
         keys: Range<usize>,
     ) -> Vec<f32> {
@@ -201,7 +212,7 @@ impl<'a> Watcher<'a> {
             .iter()
             .map(|(query_map, key_map)| {
                 let angles = |places: Range<usize>, map: &longwave_position::encoding::PositionMap| {
-                    let positions: Vec<f64> = self.positions[places].iter().map(|&at| map.at(at)).collect();
+                    let positions: Vec<f64> = positions[places].iter().map(|&at| map.at(at)).collect();
                     rotation.frequencies.angles(&positions).collect::<Vec<f64>>()
                 };
                 [angles(queries.clone(), query_map), angles(keys.clone(), key_map)]
@@ -211,11 +222,8 @@ impl<'a> Watcher<'a> {
         for (row, query) in queries.enumerate() {
             for (column, key) in keys.clone().enumerate() {
                 let several = entries.len() > 1;
-                let entry = if several {
-                    geometry.selector.entry(self.positions[query], self.positions[key])
-                } else {
-                    0
-                };
+                let entry =
+                    if several { geometry.selector.entry(positions[query], positions[key]) } else { 0 };
                 let [of_query, of_key] = &entries[entry];
                 let pairs = of_query[row * bands..][..bands].iter().zip(&of_key[column * bands..][..bands]);
                 let share = if key > query { 0.0 } else { seen.unseen_share(pairs.map(|(a, b)| a - b)) };
@@ -232,11 +240,8 @@ impl<'a> Watcher<'a> {
             let band = bands::most_frequent(counts) as f64;
             others.push((Key::head(Diagnostic::PreferredBand, layer, head), band));
         }
-        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-        if !others.is_empty() {
-            let all: Vec<f64> = others.iter().map(|(_, band)| *band).collect();
-            others.push((Key::whole(Diagnostic::PreferredBand), mean(&all)));
-        }
+        let all: Vec<f64> = others.iter().map(|(_, band)| *band).collect();
+        others.extend(mean(&all).map(|mean| (Key::whole(Diagnostic::PreferredBand), mean)));
         let geometric = self.of.model.position.rotation(0).filter(|it| it.frequencies.is_geometric());
         if let Some(Rotation { frequencies, .. }) = geometric {
             let bands = frequencies.inv_freq.len();
@@ -249,13 +254,14 @@ impl<'a> Watcher<'a> {
             sinks.entry(key.layer.unwrap_or_default()).or_default().push(f64::from(u8::from(is_sink)));
         }
         let all: Vec<f64> = sinks.values().flatten().copied().collect();
+        others.extend(mean(&all).map(|mean| (Key::whole(Diagnostic::Sinks), mean)));
         for (layer, of_heads) in sinks {
-            others.push((Key { layer: Some(layer), ..Key::whole(Diagnostic::Sinks) }, mean(&of_heads)));
+            let key = Key { layer: Some(layer), ..Key::whole(Diagnostic::Sinks) };
+            others.extend(mean(&of_heads).map(|mean| (key, mean)));
         }
-        if !all.is_empty() {
-            others.push((Key::whole(Diagnostic::Sinks), mean(&all)));
+        for (key, value) in others {
+            gathered.set(key, value, None);
         }
-        others.into_iter().for_each(|(key, value)| gathered.set(key, value, None));
     }
 }
 
@@ -323,9 +329,4 @@ impl HeadSums {
             add(Diagnostic::UnseenPairs, self.pairs);
         }
     }
-}
-
-pub(super) fn numbers<const D: usize>(tensor: &Tensor<D>) -> Result<Vec<f32>> {
-    let read = tensor.clone().into_data_as::<f32>().try_to_vec::<f32>();
-    read.map_err(|error| Error::failed(format!("cannot read the attention back: {error:?}")))
 }

@@ -3,13 +3,13 @@
 //!
 //! Source: Khandelwal et al. 2018 (arXiv:1805.04623, sections 4 to 6), Sun et al. 2021 (arXiv:2109.09115).
 
-use super::attention::numbers;
 use super::finding::Diagnostic;
 use burn::tensor::Tensor;
 use longwave_core::Result;
 use longwave_core::random::Stream;
 use longwave_model::{Gpt, Pass, upload};
 use longwave_position::Reading;
+use longwave_train::parameters::numbers;
 use std::collections::HashMap;
 
 /// What becomes of the text before the tokens that are kept.
@@ -68,7 +68,7 @@ pub(super) fn losses(
     let targets = upload(targets, [1, targets.len()], &device);
     let [_, scored] = targets.dims();
     let losses: Tensor<2> = model.nll(&pass, targets, count - scored..count);
-    Ok(numbers(&losses)?.into_iter().map(f64::from).collect())
+    Ok(numbers("the losses", losses)?.into_iter().map(f64::from).collect())
 }
 
 /// How far back the bigram that ends in each token was last seen, as the largest power of two up to the distance; 0 for never.

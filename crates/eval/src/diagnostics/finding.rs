@@ -7,6 +7,7 @@ macro_rules! diagnostics {
         /// A diagnostic, in the order of tables.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
+        #[allow(clippy::doc_markdown, reason = "definitions are printed too")]
         pub enum Diagnostic {
             $(#[doc = $definition] $Name,)*
         }
@@ -92,10 +93,6 @@ diagnostics! {
 }
 
 impl Diagnostic {
-    /// Which rows hold those that are metrics, for a hint.
-    pub(crate) const HELD_BY: &str =
-        "rows of the protocol `diagnostics` have it; set `protocol = \"diagnostics\"`";
-
     /// Its name in files.
     pub fn name(self) -> String {
         serde_json::to_value(self).ok().and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default()

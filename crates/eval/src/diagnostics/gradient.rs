@@ -8,12 +8,12 @@
 //!
 //! Source: Chi et al. 2022 (arXiv:2212.10356, section 4).
 
-use super::attention::numbers;
 use burn::module::Param;
 use burn::tensor::Tensor;
 use longwave_core::{Error, Result};
 use longwave_model::{Gpt, Pass, upload};
 use longwave_position::Reading;
+use longwave_train::parameters::numbers;
 
 /// The part of the gradient that the receptive field has.
 const PART: f64 = 0.99;
@@ -47,7 +47,7 @@ pub(super) fn by_distance(
     let pass =
         Pass { tokens: upload(&places, [1, length], &device), positions: &positions, reading, dropout: None };
     let loss = traced.nll(&pass, upload(&[target], [1, 1], &device), length - 1..length).sum();
-    let found = numbers(&loss)?[0];
+    let found = numbers("the loss", loss.clone())?[0];
     if (f64::from(found) - known).abs() > ROUNDING * known.max(1.0) {
         return Ok(None);
     }
@@ -55,14 +55,14 @@ pub(super) fn by_distance(
     let gradient = traced.embedding.val().grad(&gradients);
     let gradient = gradient.ok_or_else(|| Error::failed("the loss does not depend on the text"))?;
     let norms = (gradient.clone() * gradient).sum_dim(1); // [tokens, 1]
-    let mut norms: Vec<f64> = numbers(&norms)?.into_iter().map(|x| f64::from(x).sqrt()).collect();
+    let mut norms: Vec<f64> =
+        numbers("the gradient", norms)?.into_iter().map(|x| f64::from(x).sqrt()).collect();
     norms.reverse();
     let sum: f64 = norms.iter().sum();
     if !(sum > 0.0 && sum.is_finite()) {
         return Err(Error::failed("the gradient of the last loss is 0 or no number"));
     }
-    norms.iter_mut().for_each(|norm| *norm /= sum);
-    Ok(Some(norms))
+    Ok(Some(norms.into_iter().map(|norm| norm / sum).collect()))
 }
 
 /// The receptive field of the mean of some gradients `[texts][tokens]`, and its jackknife error over texts.

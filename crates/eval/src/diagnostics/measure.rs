@@ -10,7 +10,7 @@ use super::watch::{inputs, watch};
 use crate::evaluation::Evaluation;
 use crate::measure::{self, Measurement, Progress, Subject};
 use crate::metrics::Score;
-use crate::plan::{Plan, WINDOW_BASELINE, Window, truncate};
+use crate::plan::{Plan, Window, truncate};
 use crate::scorer::Scorer;
 use crate::text::Material;
 use burn::module::Module;
@@ -18,9 +18,11 @@ use longwave_core::{Error, Result};
 use longwave_model::attention::watched;
 use longwave_model::gpt::Place;
 use longwave_model::{Gpt, Pass, upload};
+use longwave_position::Reading;
 use longwave_position::layout::TextLayout;
-use longwave_position::{ExtensionConfig, Reading};
+use longwave_train::parameters::numbers;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 /// Windows that are read at each length, at most.
 const WINDOWS: usize = 16;
@@ -45,7 +47,7 @@ pub fn explain(
 ) -> Result<Explained> {
     let source = evaluation.block.source(subject.dataset)?;
     let tasks = measure::measurements(&subject.model.position, subject.resolved, &source, evaluation)?;
-    let tasks: Vec<&Measurement> = tasks.iter().filter(|task| task.extend != WINDOW_BASELINE).collect();
+    let tasks: Vec<&Measurement> = tasks.iter().filter(|task| task.extension.is_some()).collect();
     let longest = tasks.iter().map(|task| task.settings.length).max().unwrap_or_default();
     let mut reader = Reader { subject, evaluation, longest, notes: Vec::new(), done: 0, total: 0, show };
     reader.total = tasks.iter().map(|task| reader.tokens_of(task)).sum();
@@ -153,16 +155,18 @@ impl Reader<'_, '_> {
         let mut scores =
             |plan: &Plan, reading: &Reading| scorer.scores(plan, reading, &mut |tokens| self.read(tokens));
         let found = scores(&sampled.plan, &task.reading)?;
-        if !baselines.contains_key(&task.settings.length) {
-            let plan = truncate(&sampled.plan, block.train_length, block.exact);
-            let of_parts = scores(&plan, &model.position)?;
-            // A window is read in parts, which follow each other.
-            let mut all = of_parts.into_iter().flatten();
-            let whole =
-                sampled.plan.windows.iter().map(|window| all.by_ref().take(window.targets()).collect());
-            baselines.insert(task.settings.length, whole.collect());
-        }
-        let baseline = &baselines[&task.settings.length];
+        let baseline = match baselines.entry(task.settings.length) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(free) => {
+                let plan = truncate(&sampled.plan, block.train_length, block.exact);
+                let of_parts = scores(&plan, &model.position)?;
+                // A window is read in parts, which follow each other.
+                let mut all = of_parts.into_iter().flatten();
+                let whole =
+                    sampled.plan.windows.iter().map(|window| all.by_ref().take(window.targets()).collect());
+                free.insert(whole.collect())
+            }
+        };
         for (index, window) in sampled.plan.windows.iter().enumerate() {
             let document = sampled.documents[index];
             let (here, there) = (&found[index], &baseline[index]);
@@ -210,9 +214,9 @@ impl Reader<'_, '_> {
     ) -> Result<()> {
         let block = &self.evaluation.block;
         let traced: Gpt = self.subject.model.clone().train();
-        let extension = self.extension(&task.extend_config)?;
+        let Some(extension) = &task.extension else { return Ok(()) };
         let reading =
-            measure::reading(&traced.position, &extension, block.train_length, task.settings.length)?;
+            measure::reading(&traced.position, extension, block.train_length, task.settings.length)?;
         let mut gradients = Vec::new();
         let windows = sampled.plan.windows.iter().zip(scores).take(GRADIENTS);
         for (index, (window, scores)) in windows.enumerate() {
@@ -250,18 +254,6 @@ impl Reader<'_, '_> {
             gathered.set(Key::whole(Diagnostic::ReceptiveField), field, error);
         }
         Ok(())
-    }
-
-    /// The extension as its rows record it.
-    fn extension(&self, recorded: &serde_json::Value) -> Result<ExtensionConfig> {
-        let extensions = &self.evaluation.extensions;
-        let same =
-            |extension: &&ExtensionConfig| serde_json::to_value(extension).is_ok_and(|it| it == *recorded);
-        extensions
-            .iter()
-            .find(same)
-            .cloned()
-            .ok_or_else(|| Error::failed("an extension is not among those of its evaluation"))
     }
 
     /// What a linear probe reads of positions, layer by layer: fitted on the even texts and read on the odd ones, and the other way round.
@@ -391,7 +383,7 @@ fn hidden_states(model: &Gpt, reading: &Reading, tokens: &[u32]) -> Result<Vec<V
     let (last, mut states) = (model.blocks.len() - 1, Vec::new());
     model.hidden_watched(&pass, &mut |place, state| {
         if matches!(place, Place::Input(_)) || place == Place::FeedForward(last) {
-            states.push(super::attention::numbers(state)?);
+            states.push(numbers("the hidden state", state.clone())?);
         }
         Ok::<(), Error>(())
     })?;

@@ -3,7 +3,7 @@
 //! `srank(X) = |X|_F^2 / |X|_2^2`, the sum of the squared singular values of the rows over the largest of them. Keys of one direction have 1; turning
 //! them by position spreads them over the plane of each band.
 //!
-//! Source: "Frayed RoPE" (arXiv:2603.18017, lemmas 1 and 2).
+//! Source: "Frayed `RoPE`" (arXiv:2603.18017, lemmas 1 and 2).
 
 /// Steps of the power iteration, at most.
 const STEPS: usize = 500;

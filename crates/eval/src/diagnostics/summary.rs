@@ -23,7 +23,7 @@ impl Explained {
         let train = self.train_length;
         match length {
             _ if length == train => "L".to_owned(),
-            _ if length % train == 0 => format!("{}L", length / train),
+            _ if length.is_multiple_of(train) => format!("{}L", length / train),
             _ => format!("{length} tokens"),
         }
     }
@@ -37,7 +37,7 @@ impl Explained {
             longest,
             shortest: self.lengths.iter().copied().min().unwrap_or(longest),
         };
-        [of.loss(), of.angles(), of.spread(), of.reach(), of.far()].into_iter().flatten().collect()
+        [of.loss(), Some(of.angles()), of.spread(), of.reach(), of.far()].into_iter().flatten().collect()
     }
 }
 
@@ -84,20 +84,18 @@ impl Of<'_> {
         ))
     }
 
-    fn angles(&self) -> Option<String> {
+    fn angles(&self) -> String {
         let Some([long, short]) = self.both(Diagnostic::UnseenAngles) else {
-            return Some(
-                "queries and keys are not rotated, so there are no angles that training did not show"
-                    .to_owned(),
-            );
+            return "queries and keys are not rotated, so there are no angles that training did not show"
+                .to_owned();
         };
-        Some(format!(
+        format!(
             "at {} {:.1}% of attention falls on angles that training never showed ({:.1}% at {})",
             self.long(),
             100.0 * long,
             100.0 * short,
             self.short()
-        ))
+        )
     }
 
     fn spread(&self) -> Option<String> {

@@ -81,7 +81,7 @@ fn attention_of_one_layer_is_what_its_weights_say() {
     let (model, _) = model("{ kind = 'rope', base = 100.0 }", "layers = 1");
     let reading = reading(&model, "{ kind = 'linear', scale = 1.5 }");
     let of = Watched { model: &model, reading: &reading, train_length: TRAIN, shown_length: TRAIN };
-    let (mut watcher, mut gathered, tokens) = (Watcher::new(of, LENGTH), Gathered::new(1), tokens());
+    let (mut watcher, mut gathered, tokens) = (Watcher::new(of), Gathered::new(1), tokens());
     watcher.text(&tokens, FIRST, 0, &mut gathered).unwrap();
     watcher.finish(&mut gathered);
     let findings = gathered.findings("linear", LENGTH);
@@ -104,14 +104,14 @@ fn attention_of_one_layer_is_what_its_weights_say() {
             let h = -p.iter().map(|p| p * p.ln()).sum::<f64>();
             entropy += h / (query as f64 + 1.0).ln();
             effective += h.exp();
-            for key in 0..=query {
+            for (key, p) in p.iter().enumerate() {
                 let new = frequencies.iter().filter(|f| {
                     let (angle, largest) = ((query - key) as f64 / 1.5 * **f, 15.0 * **f);
                     largest < std::f64::consts::TAU
                         && angle.rem_euclid(std::f64::consts::TAU) > largest * (1.0 + 1e-9)
                 });
                 let new = new.count() as f64 / 4.0;
-                (unseen, pairs, all_pairs) = (unseen + p[key] * new, pairs + new, all_pairs + 1.0);
+                (unseen, pairs, all_pairs) = (unseen + p * new, pairs + new, all_pairs + 1.0);
             }
             for (band, share) in share.iter_mut().enumerate() {
                 let parts: Vec<f64> =
@@ -155,7 +155,7 @@ fn rerope_meets_no_unseen_angle_and_nothing_turns_without_a_rotation() {
         let (model, _) = model(position, "layers = 1");
         let reading = reading(&model, extension);
         let of = Watched { model: &model, reading: &reading, train_length: TRAIN, shown_length: TRAIN };
-        let (mut watcher, mut gathered) = (Watcher::new(of, LENGTH), Gathered::new(1));
+        let (mut watcher, mut gathered) = (Watcher::new(of), Gathered::new(1));
         watcher.text(&tokens(), FIRST, 0, &mut gathered).unwrap();
         let findings = gathered.findings("x", LENGTH);
         findings.iter().find(|it| it.diagnostic == Diagnostic::UnseenAngles).map(|it| it.value)

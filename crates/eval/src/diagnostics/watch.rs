@@ -1,25 +1,14 @@
 //! Windows read while attention is looked at, for an explanation and for the rows of `diagnostics`.
 
 use super::attention::{Watched, Watcher};
-use super::finding::Diagnostic;
 use super::gather::{Gathered, Key};
 use crate::measure::{Measurement, Subject};
+use crate::metrics::attention::{ALL, OfAttention};
 use crate::plan::{Plan, Window};
 use crate::text::Text;
 use longwave_core::Result;
 use longwave_model::attention::watched;
 use longwave_position::Reading;
-use std::collections::BTreeMap;
-
-/// The diagnostics that are metrics of rows, by the names of these.
-const METRICS: [(Diagnostic, &str); 6] = [
-    (Diagnostic::UnseenAngles, "unseen_angles"),
-    (Diagnostic::FirstToken, "first_token"),
-    (Diagnostic::EffectiveKeys, "effective_keys"),
-    (Diagnostic::Entropy, "entropy"),
-    (Diagnostic::BeyondLength, "beyond_length"),
-    (Diagnostic::StableRank, "stable_rank"),
-];
 
 /// The tokens that a window reads.
 pub(super) fn inputs(text: &Text, window: &Window) -> Vec<u32> {
@@ -41,18 +30,14 @@ pub(super) fn watch<'w>(
 ) -> Result<()> {
     let Subject { model, config, stage, .. } = *subject;
     let of = Watched { model, reading, train_length, shown_length: config.stage(stage).length };
-    // Texts of a task have lengths of their own.
-    let mut watchers: BTreeMap<usize, Watcher<'_>> = BTreeMap::new();
+    let mut watcher = Watcher::new(of);
     for (window, document) in windows {
         let tokens = inputs(text, window);
         let first = window.first - 1 - window.start;
-        let watcher = watchers.entry(tokens.len()).or_insert_with(|| Watcher::new(of, tokens.len()));
         watcher.text(&tokens, first, document, gathered)?;
         read(tokens.len())?;
     }
-    if let Some(watcher) = watchers.values().next_back() {
-        watcher.finish(gathered);
-    }
+    watcher.finish(gathered);
     Ok(())
 }
 
@@ -73,10 +58,10 @@ pub(crate) fn sums(
     let mut gathered = Gathered::new(tokens.len());
     let windows = plan.windows.iter().map(|window| (window, task.parts.of_window(window)));
     watch(subject, train_length, &task.reading, &task.text, windows, &mut gathered, read)?;
-    let of = |&(diagnostic, name): &(Diagnostic, &'static str)| {
-        let means = gathered.of_documents(&Key::whole(diagnostic))?;
+    let of = |metric: &OfAttention| {
+        let means = gathered.of_documents(&Key::whole(metric.diagnostic))?;
         let sums = means.iter().zip(tokens).map(|(mean, &tokens)| mean.unwrap_or_default() * tokens as f64);
-        Some((name, sums.collect()))
+        Some((metric.column.name, sums.collect()))
     };
-    Ok(METRICS.iter().filter_map(of).collect())
+    Ok(ALL.iter().filter_map(of).collect())
 }

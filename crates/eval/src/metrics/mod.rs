@@ -4,6 +4,7 @@
 //! A metric says what its columns are, how its value and error follow from sums per document, and how tables show it.
 //! Rows, CSV files, tables, charts, `compare` and the claims of studies follow from the list.
 
+pub mod attention;
 mod measure;
 mod positions;
 mod sums;
@@ -30,25 +31,27 @@ use std::str::FromStr;
 use std::sync::LazyLock;
 
 macro_rules! metrics {
-    ($($Name:ident in $module:ident),* $(,)?) => {
+    ($($Name:ident in $module:ident),*; of attention: $($Attention:ident = $METRIC:ident),* $(,)?) => {
         $(pub mod $module;)*
 
-        /// Any one metric; its name is that of its file.
+        /// Any one metric; its name is that of its file, or of its column where it is of attention.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Metric {
             $(#[doc = concat!("See [`", stringify!($module), "`].")] $Name,)*
+            $(#[doc = concat!("See [`attention::", stringify!($METRIC), "`].")] $Attention,)*
             /// One that another crate defines.
             Registered(Registered<dyn Measure>),
         }
 
         impl Metric {
             /// Those of this workspace, without those that a program registers.
-            const OF_THE_WORKSPACE: &[Self] = &[$(Self::$Name,)*];
+            const OF_THE_WORKSPACE: &[Self] = &[$(Self::$Name,)* $(Self::$Attention,)*];
 
             /// The name in study files, options and files.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$Name => stringify!($module),)*
+                    $(Self::$Attention => attention::$METRIC.column.name,)*
                     Self::Registered(entry) => entry.name(),
                 }
             }
@@ -60,6 +63,7 @@ macro_rules! metrics {
             fn deref(&self) -> &Self::Target {
                 match self {
                     $(Self::$Name => &$module::$Name,)*
+                    $(Self::$Attention => &attention::$METRIC,)*
                     Self::Registered(entry) => entry.get(),
                 }
             }
@@ -75,13 +79,14 @@ metrics! {
     ExactMatch in exact_match,
     Chance in chance,
     Difference in difference,
-    BaselineDifference in baseline_difference,
-    UnseenAngles in unseen_angles,
-    FirstToken in first_token,
-    EffectiveKeys in effective_keys,
-    Entropy in entropy,
-    BeyondLength in beyond_length,
-    StableRank in stable_rank,
+    BaselineDifference in baseline_difference;
+    of attention:
+    UnseenAngles = UNSEEN_ANGLES,
+    FirstToken = FIRST_TOKEN,
+    EffectiveKeys = EFFECTIVE_KEYS,
+    Entropy = ENTROPY,
+    BeyondLength = BEYOND_LENGTH,
+    StableRank = STABLE_RANK,
 }
 
 static REGISTRY: Registry<Metric> = Registry::new("metric");

@@ -58,6 +58,11 @@ impl Tally {
         self.bytes[document] += bytes;
     }
 
+    /// Scored tokens of each document, `[documents]`.
+    pub fn of_documents(&self) -> &[u64] {
+        &self.tokens
+    }
+
     /// Scored tokens.
     pub fn tokens(&self) -> u64 {
         self.tokens.iter().sum()

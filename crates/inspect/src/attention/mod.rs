@@ -5,12 +5,12 @@
 
 mod text;
 
-use burn::tensor::Tensor;
-use longwave_core::{Error, Result};
+use longwave_core::Result;
 use longwave_eval::Sample;
 use longwave_model::attention::watched::{self, Probabilities};
 use longwave_model::{Gpt, Pass, upload};
 use longwave_position::Reading;
+use longwave_train::parameters::numbers;
 use serde::Serialize;
 
 /// Distances up to this one stand alone; further ones are averaged in bins.
@@ -148,7 +148,7 @@ impl Sums {
             self.layers.resize(layer + 1, Vec::new());
         }
         self.layers[layer].resize(heads, HeadSums::default());
-        for (row, given) in numbers(values)?.chunks(keys).enumerate() {
+        for (row, given) in numbers("the attention", values.clone())?.chunks(keys).enumerate() {
             let query = queries.start + row % count;
             let sums = &mut self.layers[layer][row / count];
             sums.by_distance.resize(self.pairs.len(), 0.0);
@@ -232,11 +232,6 @@ fn bins(length: usize) -> Vec<[usize; 2]> {
         first = next;
     }
     bins
-}
-
-fn numbers(tensor: &Tensor<4>) -> Result<Vec<f32>> {
-    let read = tensor.clone().into_data_as::<f32>().try_to_vec::<f32>();
-    read.map_err(|error| Error::failed(format!("cannot read the attention back: {error:?}")))
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 use super::*;
-use burn::tensor::{Device, TensorData};
+use burn::tensor::{Device, Tensor, TensorData};
 use longwave_eval::Split;
 
 /// The probabilities of one head, a row a query.

@@ -1,7 +1,8 @@
 //! Every number of the tables in a committed `study.md` follows from the `results.csv` beside it.
 
 use super::repository;
-use super::results::{Mean, Measured, Study};
+use super::results::{Mean, Measured, Study, attention_metrics};
+use longwave_eval::Metric;
 use std::fs;
 
 /// The studies of `experiments` whose results are committed.
@@ -22,6 +23,8 @@ enum Shown {
     BitsPerByte,
     ExactMatch,
     Accuracy,
+    /// A metric of attention.
+    Attention(Metric),
 }
 
 impl Shown {
@@ -33,9 +36,13 @@ impl Shown {
         match self {
             _ if rows.is_empty() => String::new(),
             Self::Perplexity => Mean::of(&rows.iter().map(|row| row.loss).collect::<Vec<_>>()).text(),
-            Self::BitsPerByte => Mean::bits(&rows.iter().map(|row| row.bits.unwrap()).collect::<Vec<_>>()),
+            Self::BitsPerByte => Mean::number(&rows.iter().map(|row| row.bits.unwrap()).collect::<Vec<_>>()),
             Self::ExactMatch => shares(|row| row.exact_match),
             Self::Accuracy => shares(|row| row.accuracy),
+            Self::Attention(metric) => {
+                let values: Vec<f64> = rows.iter().map(|row| row.of_attention[metric.name()]).collect();
+                if metric.is_share() { Mean::share(&values) } else { Mean::number(&values) }
+            }
         }
     }
 }
@@ -58,8 +65,13 @@ impl<'a> Title<'a> {
             ("Exact match in %, ", Shown::ExactMatch),
             ("Accuracy in %, ", Shown::Accuracy),
         ];
-        let (rest, shown) =
-            kinds.into_iter().find_map(|(begin, shown)| Some((title.strip_prefix(begin)?, shown)))?;
+        let of_attention =
+            attention_metrics().map(|metric| (format!("{}, ", metric.title()), Shown::Attention(metric)));
+        let kinds = kinds.map(|(begin, shown)| (begin.to_owned(), shown));
+        let (rest, shown) = kinds
+            .into_iter()
+            .chain(of_attention)
+            .find_map(|(begin, shown)| Some((title.strip_prefix(&begin)?, shown)))?;
         let (rest, by_step) =
             rest.strip_suffix(", by training step").map_or((rest, false), |rest| (rest, true));
         let (protocol, rest) = rest.split_once(", ")?;

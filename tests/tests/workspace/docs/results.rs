@@ -1,7 +1,8 @@
 //! What the studies of `experiments` measured, from their committed `results.csv` and `study.md`.
 
 use super::repository;
-use longwave_eval::WINDOW_BASELINE;
+use longwave_eval::text::Material;
+use longwave_eval::{Metric, WINDOW_BASELINE};
 use std::collections::BTreeMap;
 use std::fs;
 
@@ -30,6 +31,8 @@ pub(super) struct Measured {
     /// The shares of the answers and of their tokens that are right.
     pub(super) exact_match: Option<f64>,
     pub(super) accuracy: Option<f64>,
+    /// The metrics of attention by their columns, of rows that hold them.
+    pub(super) of_attention: BTreeMap<&'static str, f64>,
 }
 
 pub(super) struct Study {
@@ -71,9 +74,9 @@ impl Mean {
         Self::plain(shares, 100.0, 1)
     }
 
-    /// Bits per byte over seeds, with one standard deviation.
-    pub(super) fn bits(bits: &[f64]) -> String {
-        Self::plain(bits, 1.0, 3)
+    /// Bits per byte and other plain numbers over seeds, with one standard deviation.
+    pub(super) fn number(numbers: &[f64]) -> String {
+        Self::plain(numbers, 1.0, 3)
     }
 
     fn plain(values: &[f64], factor: f64, digits: usize) -> String {
@@ -98,6 +101,12 @@ impl Mean {
     }
 }
 
+/// The metrics that rows of the protocol `diagnostics` alone hold.
+pub(super) fn attention_metrics() -> impl Iterator<Item = Metric> {
+    let all = Metric::all().iter().copied();
+    all.filter(|metric| metric.is_of(Material::Watched) && !metric.is_of(Material::Documents))
+}
+
 impl Study {
     /// The study `experiments/NAME`.
     pub(super) fn read(name: &str) -> Self {
@@ -112,6 +121,9 @@ impl Study {
         let [run, seed, kind, reading, protocol, split, checkpoint] = names.map(column);
         let [train_length, length, step, loss] = ["train_length", "length", "step", "nll"].map(column);
         let optional = ["exact_match", "accuracy", "bpb"].map(|name| header.iter().position(|it| it == name));
+        let of_attention: Vec<(&'static str, usize)> = attention_metrics()
+            .filter_map(|metric| Some((metric.name(), header.iter().position(|it| it == metric.name())?)))
+            .collect();
         let measured = lines.map(|row| {
             let found = |column: Option<usize>| column.and_then(|column| row[column].parse().ok());
             Measured {
@@ -130,6 +142,10 @@ impl Study {
                 bits: found(optional[2]),
                 exact_match: found(optional[0]),
                 accuracy: found(optional[1]),
+                of_attention: of_attention
+                    .iter()
+                    .filter_map(|(name, column)| Some((*name, row[*column].parse().ok()?)))
+                    .collect(),
             }
         });
         let measured: Vec<Measured> = measured.collect();
@@ -230,6 +246,7 @@ impl Study {
 /// The rows of the table of claims.
 fn claims(markdown: &str) -> Vec<Claim> {
     let after = markdown.split_once("\n## Claims\n").map_or("", |(_, after)| after);
+    let after = after.split("\n## ").next().unwrap_or_default();
     let mut rows = after.lines().filter(|line| line.starts_with('|')).map(|line| {
         line.trim_matches('|').split('|').map(|cell| cell.trim().replace("**", "")).collect::<Vec<_>>()
     });

@@ -17,7 +17,7 @@
 //! - [`measure`]: every extension at every length, and the window baseline.
 //! - [`diagnostics`]: what a trained model does with a long text, and why it breaks.
 //! - [`row`]: one line of `results.jsonl`, and the file itself; [`fields`]: the fields that every row and block has;
-//!   [`reference`](mod@reference): differences between readings; [`token_log`]: the loss of every scored token as a file.
+//!   [`reference`](mod@reference): differences between readings; [`label`]: labels of extensions; [`token_log`]: the loss of every scored token as a file.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
@@ -31,6 +31,7 @@ mod extend_schema;
 pub mod fields;
 pub mod key_choice;
 pub mod key_tokens;
+pub mod label;
 pub mod measure;
 pub mod memory_check;
 pub mod metrics;

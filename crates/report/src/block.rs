@@ -5,6 +5,7 @@
 //! appearance with the window baseline last; the seeds of a run share a line.
 
 use crate::kept_steps::without_kept_steps;
+use longwave_eval::label::{assigned, labelled};
 use longwave_eval::{ResultRow, Settings, Split, TaskKeys, WINDOW_BASELINE};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -239,25 +240,7 @@ fn add_differing_keys(lines: &mut [(Value, Line)]) {
             .filter(|(key, _)| differs(key) || given(key))
             .map(|(key, value)| assigned(key, value))
             .collect();
-        if !keys.is_empty() {
-            lines[index].1.label = format!("{} ({})", line.extend, keys.join(", "));
-        }
-    }
-}
-
-/// A key with its value in a label.
-pub(crate) fn assigned(key: &str, value: &Value) -> String {
-    format!("{key} = {}", shown(value))
-}
-
-/// A value in a label; a long list by its ends.
-fn shown(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        Value::Array(items) if items.len() > 4 => {
-            format!("[{}, .., {}]", items[0], items[items.len() - 1])
-        }
-        other => other.to_string(),
+        lines[index].1.label = labelled(&line.extend, &keys);
     }
 }
 

@@ -2,9 +2,10 @@
 
 use crate::plan::Plan;
 use longwave_data::Split;
+use longwave_eval::label::differing_keys;
 use longwave_eval::{Evaluation, ResultRow, TaskKeys, WINDOW_BASELINE};
 use longwave_position::ExtensionConfig;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::collections::HashSet;
 
 /// An extension as a study compares it.
@@ -150,24 +151,11 @@ fn without_missing_keys(label: &str) -> String {
     kept.join(" ")
 }
 
-/// The keys in which some of the configs differ, in their order.
-fn differing_keys(configs: &[Value]) -> Vec<String> {
-    let mut keys: Vec<String> = Vec::new();
-    for config in configs {
-        for key in config.as_object().into_iter().flat_map(Map::keys) {
-            if !keys.contains(key) && configs.iter().any(|other| other.get(key) != config.get(key)) {
-                keys.push(key.clone());
-            }
-        }
-    }
-    keys
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::difference::tests::row;
-    use serde_json::json;
+    use serde_json::{Map, json};
 
     #[test]
     fn a_word_means_the_label_that_only_leaves_keys_out() {

@@ -1,7 +1,7 @@
 //! `longwave explain`: what a trained model does with longer texts, and the protocol `diagnostics`.
 
 use crate::common::Project;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const EXPLAIN: [&str; 3] = ["explain", "--device", "cpu"];
 
@@ -98,6 +98,31 @@ fn a_run_is_explained_in_sentences_tables_and_files() {
     ]);
     let page = String::from_utf8(project.read("runs/small-0/report.html")).unwrap();
     assert!(!page.contains("<h2>Why</h2>"), "what was found is of another step");
+}
+
+#[test]
+fn readings_of_one_kind_are_told_apart() {
+    let project = Project::new();
+    train(&project, "{ kind = \"rope\" }", 0);
+    let bands = |keep: f64| format!("{{ kind = \"bands\", keep = {keep} }}");
+    let explain = |extend: &[String]| {
+        let mut arguments = vec!["runs/small-0", "--lengths", "L,4L"];
+        arguments.extend(extend.iter().flat_map(|one| ["--extend", one.as_str()]));
+        explained(&project, &arguments)
+    };
+    let both = explain(&[bands(0.25), bands(0.5)]);
+    assert_eq!(both["extend"], json!(["bands (keep = 0.25)", "bands (keep = 0.5)"]));
+    let of = |explained: &Value, extend: &str| -> Vec<f64> {
+        let findings = explained["findings"].as_array().unwrap().iter();
+        findings.filter(|it| it["extend"] == extend).map(|it| it["value"].as_f64().unwrap()).collect()
+    };
+    for keep in [0.25, 0.5] {
+        let alone = explain(&[bands(keep)]);
+        assert_eq!(of(&both, &format!("bands (keep = {keep})")), of(&alone, "bands"));
+    }
+    for keep in [0.25, 0.5] {
+        assert!(project.exists(&format!("runs/small-0/explained-length-bands-keep-{keep}.svg")));
+    }
 }
 
 #[test]

@@ -14,7 +14,7 @@ use longwave_eval::protocols::{Protocol, WINDOWS_PER_DOCUMENT};
 use longwave_eval::{EvaluateConfig, Evaluation};
 use longwave_experiment::{Machine, TrainedRun};
 use longwave_position::Tokens;
-use longwave_report::explained::{csv, summary, tables};
+use longwave_report::explained::{csv, keep, summary, tables};
 use longwave_report::Format;
 use longwave_report::page::write_explained;
 use longwave_train::Run;
@@ -69,8 +69,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             Ok(())
         }
         (None, [run]) => {
-            explained.keep(run)?;
-            file::write(&run.join("explained.csv"), csv(&explained).as_bytes())?;
+            keep(&explained, run)?;
             if run.join("results.jsonl").is_file() { renew_report(run) } else { Ok(()) }
         }
         _ => Ok(()),

@@ -23,7 +23,7 @@ pub struct Explained {
     /// L in tokens.
     pub train_length: usize,
     pub lengths: Vec<usize>,
-    /// How it is read, each extension by its kind.
+    /// How it is read, each extension by its [label](crate::label).
     pub extend: Vec<String>,
     /// What was read, in words.
     pub measured_on: String,

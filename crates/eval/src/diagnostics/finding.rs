@@ -108,7 +108,7 @@ impl Diagnostic {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
     pub diagnostic: Diagnostic,
-    /// The extension by its kind.
+    /// The [label](crate::label) of the extension.
     pub extend: String,
     /// Tokens read.
     pub length: usize,

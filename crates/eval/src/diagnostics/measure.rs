@@ -8,6 +8,7 @@ use super::gradient;
 use super::probe::Normal;
 use super::watch::{inputs, watch};
 use crate::evaluation::Evaluation;
+use crate::label::labels;
 use crate::measure::{self, Measurement, Progress, Subject};
 use crate::metrics::Score;
 use crate::plan::{Plan, Window, truncate};
@@ -51,6 +52,7 @@ pub fn explain(
     let longest = tasks.iter().map(|task| task.settings.length).max().unwrap_or_default();
     let mut reader = Reader { subject, evaluation, longest, notes: Vec::new(), done: 0, total: 0, show };
     reader.total = tasks.iter().map(|task| reader.tokens_of(task)).sum();
+    let labels = labels(&evaluation.extensions);
     let mut baselines = BTreeMap::new();
     let mut findings = Vec::new();
     let mut first = None;
@@ -65,7 +67,9 @@ pub fn explain(
             reader.probe(task, &sampled, &mut gathered)?;
             reader.context(task, &sampled, &scores, &mut gathered)?;
         }
-        findings.extend(gathered.findings(&task.extend, task.settings.length));
+        let place = evaluation.extensions.iter().position(|one| task.extension.as_ref() == Some(one));
+        let label = place.map_or(&task.extend, |place| &labels[place]);
+        findings.extend(gathered.findings(label, task.settings.length));
     }
     let (windows, documents) = first.unwrap_or_default();
     let block = &evaluation.block;
@@ -78,7 +82,7 @@ pub fn explain(
         step: subject.step,
         train_length: block.train_length,
         lengths: block.lengths.clone(),
-        extend: evaluation.extensions.iter().map(|extension| extension.kind().to_owned()).collect(),
+        extend: labels,
         measured_on: format!("{windows} windows of {documents} {unit}s of the split `{}`", block.split),
         findings,
         notes: reader.notes,

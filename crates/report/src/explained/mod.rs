@@ -3,10 +3,12 @@
 mod words;
 
 use crate::grid::{Entry, Grid, Header};
+use crate::page::file_name_of;
 use crate::plot::{Axis, Chart, Scale, Series};
-use longwave_core::csv;
+use longwave_core::{Result, csv, file};
 use longwave_eval::diagnostics::{Diagnostic, Explained, Finding};
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use words::{definition, entry, line, short};
 
 /// What stands in the table by length, in its order.
@@ -60,6 +62,16 @@ pub fn summary(explained: &Explained) -> Vec<String> {
         explained.summary(extend).into_iter().map(named).collect::<Vec<_>>()
     };
     explained.extend.iter().flat_map(of).collect()
+}
+
+/// Keeps every number in a folder, as `explained.json` and `explained.csv`. Gives the paths it wrote.
+///
+/// # Errors
+/// A file cannot be written.
+pub fn keep(explained: &Explained, folder: &Path) -> Result<Vec<PathBuf>> {
+    let lines = folder.join("explained.csv");
+    file::write(&lines, csv(explained).as_bytes())?;
+    Ok(vec![explained.keep(folder)?, lines])
 }
 
 /// A line a finding.
@@ -304,7 +316,8 @@ impl Reading<'_> {
     }
 
     fn shown(&self, name: &str, grid: Grid, chart: Option<Chart>) -> Shown {
-        let reading = if self.extend == "direct" { String::new() } else { format!("-{}", self.extend) };
+        let reading =
+            if self.extend == "direct" { String::new() } else { format!("-{}", file_name_of(self.extend)) };
         Shown { file: format!("explained-{name}{reading}"), grid, chart }
     }
 }

@@ -135,7 +135,7 @@ fn measured_apart(block: &Block, first: &Block) -> Vec<String> {
 }
 
 /// A name with only those signs that every file system and every address has.
-fn file_name_of(name: &str) -> String {
+pub(crate) fn file_name_of(name: &str) -> String {
     let mut text = String::new();
     for sign in name.chars().take(60) {
         if sign.is_ascii_alphanumeric() || sign == '_' || sign == '.' {

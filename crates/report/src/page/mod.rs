@@ -16,6 +16,7 @@ use crate::history::{History, Reading, histories};
 use crate::plot::{Chart, Figure, Styles, pdf, svg, write_png};
 use crate::table::Table;
 use crate::tensorboard;
+pub(crate) use charts::file_name_of;
 use charts::{of_readings, of_tables, training_chart, training_table};
 use how::How;
 use longwave_core::{Error, Result, file};
@@ -207,9 +208,8 @@ impl Report {
 /// Writes what was found out about runs into a folder of its own: `explained.json`, `explained.csv`, the charts and `report.html`. `command` makes it
 /// again. Gives the paths it wrote.
 pub fn write_explained(explained: &Explained, command: String, folder: &Path) -> Result<Vec<PathBuf>> {
-    let mut written = Written { folder, paths: vec![explained.keep(folder)?] };
+    let mut written = Written { folder, paths: explained::keep(explained, folder)? };
     let why = explained::tables(explained);
-    written.text("explained.csv", &explained::csv(explained))?;
     written.shown(&why)?;
     let recipe = Recipe { sentences: Vec::new(), commands: vec![command], files: Vec::new() };
     let opening = Opening {

@@ -1,8 +1,9 @@
 //! What a guess reaches, as rows below those of readings.
 
 use super::{Cell, TableRow};
-use crate::block::{Block, Line, assigned};
+use crate::block::{Block, Line};
 use longwave_eval::Metric;
+use longwave_eval::label::assigned;
 
 /// The label of such a row.
 pub(crate) const CHANCE: &str = "chance";

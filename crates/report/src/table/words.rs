@@ -3,7 +3,8 @@
 use super::chance::{CHANCE, is_chance};
 use super::order::length_of_order;
 use super::{Cell, Spread, TableRow};
-use crate::block::{Block, Line, assigned, multiple};
+use crate::block::{Block, Line, multiple};
+use longwave_eval::label::assigned;
 use longwave_eval::parts::WINDOWS;
 use longwave_eval::text::Material;
 use longwave_eval::{Metric, ResultRow, ScoredTokens, Scoring, Settings, WINDOW_BASELINE};

@@ -5,7 +5,7 @@ use crate::corpus::{Corpus, Format, Source};
 use crate::noticed::Noticed;
 use crate::reading::{self, PIECE, Part};
 use crate::split::Split;
-use crate::split_rule::SplitRule;
+use crate::split_rule::{SplitRule, by_name, cut, name_hash};
 use longwave_core::Result;
 
 /// What comes next in the corpus.
@@ -29,6 +29,34 @@ pub(crate) struct Documents<'a> {
 }
 
 impl Documents<'_> {
+    /// Decides how they are split. Where shares decide, every document is looked at.
+    pub(crate) fn split_rule(&self) -> Result<SplitRule> {
+        let corpus = self.corpus;
+        let [valid, test] = corpus.shares;
+        if !corpus.by_shares() {
+            return Ok(SplitRule::Named);
+        }
+        let (mut hashes, mut bytes, single) = (Vec::new(), 0, corpus.sources.len() == 1);
+        self.visit(&SplitRule::Named, &[Split::Train], &mut |event| {
+            match event {
+                Event::Piece { bytes: piece, .. } => bytes += piece.len() as u64,
+                Event::End { name, .. } => {
+                    let name = if single { &name[corpus.sources[0].name.len()..] } else { name };
+                    hashes.push(name_hash(name));
+                }
+                Event::Read(_) => {}
+            }
+            Ok(())
+        })?;
+        let free: Vec<&Source> = corpus.sources.iter().filter(|source| source.split.is_none()).collect();
+        match free.as_slice() {
+            [source] if hashes.len() == 1 && (source.format == Format::Text || self.config.join_rows) => {
+                cut(source, bytes, valid, test)
+            }
+            _ => by_name(hashes, valid, test),
+        }
+    }
+
     /// Passes every document to `visit`, in the order of the files' names, or only those of some splits.
     pub(crate) fn visit(&self, rule: &SplitRule, only: &[Split], visit: &mut Visitor<'_>) -> Result<Noticed> {
         let mut noticed = Noticed { cut: matches!(rule, SplitRule::Cut(_)), ..Noticed::default() };

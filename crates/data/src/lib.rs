@@ -36,6 +36,7 @@ mod notes;
 mod noticed;
 mod overlap;
 mod overlap_notes;
+mod packing;
 mod permutation;
 mod progress;
 mod prompt;

@@ -1,6 +1,5 @@
 //! What was noticed while a corpus was read, so that it can be said whenever its tokens are used.
 
-use crate::overlap::Overlap;
 use longwave_core::{Error, Result, file};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -25,6 +24,38 @@ pub(crate) struct Noticed {
     pub(crate) unknown: [u64; 3],
     /// What its documents have in common.
     pub(crate) overlap: Overlap,
+}
+
+/// What documents of a corpus have in common.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Overlap {
+    /// One document in so many was compared with the others as a whole.
+    pub(crate) documents_every: u64,
+    /// Documents of each split that are equal to an earlier one of it.
+    pub(crate) repeated: [u64; 3],
+    /// Documents of each split that are equal to one to train; 0 of training itself.
+    pub(crate) in_train: [u64; 3],
+    /// Documents to test that are equal to one to validate.
+    pub(crate) test_in_valid: u64,
+    /// One n-gram in so many was looked for.
+    pub(crate) grams_every: u64,
+    /// The n-grams of validation and test documents that are in training documents.
+    pub(crate) held_out: [HeldOut; 2],
+}
+
+/// The n-grams of the documents of a split that are in training documents.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct HeldOut {
+    /// All that were looked for.
+    pub(crate) grams: u64,
+    /// Those that are in training documents.
+    pub(crate) found: u64,
+    /// Documents with enough n-grams to be judged.
+    pub(crate) judged: u64,
+    /// Those of them with a share of [`CONTAINED`](crate::overlap::CONTAINED) or more.
+    pub(crate) contained: u64,
+    /// The place in its split of the judged document with the largest share, its n-grams, and those found.
+    pub(crate) most: [u64; 3],
 }
 
 impl Noticed {

@@ -6,10 +6,10 @@
 
 use crate::documents::{Documents, Event};
 use crate::grams::Grams;
+use crate::noticed::{HeldOut, Overlap};
 use crate::split::Split;
 use crate::split_rule::SplitRule;
 use longwave_core::Result;
-use serde::{Deserialize, Serialize};
 
 /// Most documents, and most n-grams of held-out documents, that are remembered: some 32 MiB, and 52 MiB.
 const MOST: [usize; 2] = [1 << 22, 1 << 21];
@@ -20,38 +20,6 @@ pub(crate) const CONTAINED: f64 = 0.7;
 const LEAST: u64 = 8;
 /// The bits of a document's hash that say its split.
 const SPLIT: u64 = 3;
-
-/// What documents of a corpus have in common.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Overlap {
-    /// One document in so many was compared with the others as a whole.
-    pub(crate) documents_every: u64,
-    /// Documents of each split that are equal to an earlier one of it.
-    pub(crate) repeated: [u64; 3],
-    /// Documents of each split that are equal to one to train; 0 of training itself.
-    pub(crate) in_train: [u64; 3],
-    /// Documents to test that are equal to one to validate.
-    pub(crate) test_in_valid: u64,
-    /// One n-gram in so many was looked for.
-    pub(crate) grams_every: u64,
-    /// The n-grams of validation and test documents that are in training documents.
-    pub(crate) held_out: [HeldOut; 2],
-}
-
-/// The n-grams of the documents of a split that are in training documents.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct HeldOut {
-    /// All that were looked for.
-    pub(crate) grams: u64,
-    /// Those that are in training documents.
-    pub(crate) found: u64,
-    /// Documents with enough n-grams to be judged.
-    pub(crate) judged: u64,
-    /// Those of them with a share of [`CONTAINED`] or more.
-    pub(crate) contained: u64,
-    /// The place in its split of the judged document with the largest share, its n-grams, and those found.
-    pub(crate) most: [u64; 3],
-}
 
 /// Compares documents as they come by.
 #[derive(Debug)]

@@ -2,7 +2,8 @@
 
 use crate::grams::N;
 use crate::notes::{Note, counted};
-use crate::overlap::{CONTAINED, HeldOut, Overlap};
+use crate::noticed::{HeldOut, Overlap};
+use crate::overlap::CONTAINED;
 use crate::split::Split;
 use crate::tokens::TokenFile;
 

@@ -1,7 +1,6 @@
 //! Which document belongs to which split.
 
-use crate::corpus::{Format, Source};
-use crate::documents::{Documents, Event};
+use crate::corpus::Source;
 use crate::split::Split;
 use longwave_core::{Error, Result};
 
@@ -17,36 +16,6 @@ pub(crate) enum SplitRule {
 }
 
 impl SplitRule {
-    /// Decides how the documents of a corpus are split. Where shares decide, every document is looked at.
-    pub(crate) fn new(documents: &Documents<'_>) -> Result<Self> {
-        let corpus = documents.corpus;
-        let [valid, test] = corpus.shares;
-        if !corpus.by_shares() {
-            return Ok(Self::Named);
-        }
-        let (mut hashes, mut bytes, single) = (Vec::new(), 0, corpus.sources.len() == 1);
-        documents.visit(&Self::Named, &[Split::Train], &mut |event| {
-            match event {
-                Event::Piece { bytes: piece, .. } => bytes += piece.len() as u64,
-                Event::End { name, .. } => {
-                    let name = if single { &name[corpus.sources[0].name.len()..] } else { name };
-                    hashes.push(name_hash(name));
-                }
-                Event::Read(_) => {}
-            }
-            Ok(())
-        })?;
-        let free: Vec<&Source> = corpus.sources.iter().filter(|source| source.split.is_none()).collect();
-        match free.as_slice() {
-            [source]
-                if hashes.len() == 1 && (source.format == Format::Text || documents.config.join_rows) =>
-            {
-                cut(source, bytes, valid, test)
-            }
-            _ => by_name(hashes, valid, test),
-        }
-    }
-
     /// The split of the document `name` of `source`.
     pub(crate) fn of(&self, source: &Source, name: &str) -> Split {
         source.split.unwrap_or_else(|| match self {
@@ -61,7 +30,7 @@ impl SplitRule {
 }
 
 /// The documents with the smallest hashes are held out: as many as the shares say, but at least one.
-fn by_name(mut hashes: Vec<u64>, valid: f64, test: f64) -> Result<SplitRule> {
+pub(crate) fn by_name(mut hashes: Vec<u64>, valid: f64, test: f64) -> Result<SplitRule> {
     let count = hashes.len();
     let held_out = |share: f64| match share {
         0.0 => 0,
@@ -83,13 +52,13 @@ fn by_name(mut hashes: Vec<u64>, valid: f64, test: f64) -> Result<SplitRule> {
 
 /// The first eight bytes of the SHA-256 of a name: neither the order of the files nor where the corpus
 /// lies changes it.
-fn name_hash(name: &str) -> u64 {
+pub(crate) fn name_hash(name: &str) -> u64 {
     let hex = longwave_core::file::sha256_of(name.as_bytes());
     u64::from_str_radix(&hex[..16], 16).unwrap_or(0)
 }
 
 /// Cuts one text contiguously into training, validation and test bytes.
-fn cut(source: &Source, bytes: u64, valid: f64, test: f64) -> Result<SplitRule> {
+pub(crate) fn cut(source: &Source, bytes: u64, valid: f64, test: f64) -> Result<SplitRule> {
     // A cut moves on to the next character, which is less than four bytes away.
     const LEAST: u64 = 4;
     let at = |share: f64| ((bytes as f64 * share).round() as u64).min(bytes);
@@ -111,6 +80,7 @@ mod tests {
     use super::*;
     use crate::config::DataConfig;
     use crate::corpus;
+    use crate::documents::{Documents, Event};
     use crate::split_config::SplitConfig;
     use std::fs;
 
@@ -123,7 +93,7 @@ mod tests {
         config.split = SplitConfig::shares_of(valid, test);
         let corpus = corpus::find(&config, "data.corpus")?;
         let documents = Documents { corpus: &corpus, config: &config };
-        let rule = SplitRule::new(&documents)?;
+        let rule = documents.split_rule()?;
         let mut counts = [0; 3];
         documents.visit(&rule, &Split::ALL, &mut |event| {
             if let Event::End { split, .. } = event {

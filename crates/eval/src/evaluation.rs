@@ -5,7 +5,7 @@ use crate::reference::Reference;
 use crate::sweep::{ExtendEntry, Sweep};
 use crate::windows;
 use longwave_core::Result;
-use longwave_data::Split;
+use longwave_data::{Dataset, Note, Split};
 use longwave_position::ExtensionConfig;
 
 /// One evaluation, checked.
@@ -122,4 +122,18 @@ impl Evaluation {
             warnings: Vec::new(),
         }
     }
+}
+/// How the other texts that evaluations read were read, each text once.
+pub fn notes_of_other_texts(dataset: &Dataset, evaluations: &[Evaluation]) -> Result<Vec<Note>> {
+    let mut notes: Vec<Note> = Vec::new();
+    for evaluation in evaluations.iter().filter(|evaluation| evaluation.block.corpus.is_some()) {
+        let source = evaluation.block.source(dataset)?;
+        for Note { label, text } in &source.notes {
+            let note = Note { label: *label, text: format!("{}: {text}", source.name) };
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+        }
+    }
+    Ok(notes)
 }

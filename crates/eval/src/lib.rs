@@ -2,7 +2,7 @@
 //!
 //! From a block of a config to its rows:
 //! - [`block`]: one `[[evaluate]]` block with its defaults filled in; [`evaluation`]: the block with its extensions;
-//!   [`sweep`], [`search`]: hyper-parameters that are lists, or searched for; [`windows`]: warnings about windows that
+//!   [`sweep`], [`search`]: hyper-parameters that are lists, or searched for; `combinations`: one table for every item of a list; [`windows`]: warnings about windows that
 //!   hide nothing; [`task_keys`]: other values for keys of the run's task.
 //! - [`applicability`]: which readings a model allows.
 //! - [`mod@select`]: decides sweeps and searches on the validation split.
@@ -25,6 +25,7 @@ pub mod applicability;
 pub mod bigram;
 pub mod block;
 pub mod column;
+mod combinations;
 pub mod diagnostics;
 pub mod evaluation;
 mod extend_schema;
@@ -58,7 +59,7 @@ pub mod windows;
 pub use applicability::{Applicable, Obstacle, applicable, obstacles};
 pub use bigram::{BigramRow, LastSeen};
 pub use block::{EvaluateConfig, ResolvedEvaluate};
-pub use evaluation::Evaluation;
+pub use evaluation::{Evaluation, notes_of_other_texts};
 pub use key_tokens::KeyTokens;
 pub use longwave_core::registry::Registered;
 pub use longwave_data::{Scoring, Split};
@@ -74,7 +75,7 @@ pub use sample::Sample;
 pub use scored_tokens::ScoredTokens;
 pub use scorer::Scorer;
 pub use select::{Selection, check, select};
-pub use source::{Source, notes_of_other_texts};
+pub use source::Source;
 pub use statistics::{Mean, paired_difference};
 pub use task_keys::TaskKeys;
 pub use text::Text;

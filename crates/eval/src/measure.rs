@@ -276,7 +276,12 @@ pub(crate) fn settings(
     extend: &str,
 ) -> Result<Settings> {
     let asked = source.asking(&block.tasks[0])?;
-    Ok(Settings { score: asked.scoring(), ..source.settings(block.settings(length, extend)) })
+    Ok(Settings {
+        score: asked.scoring(),
+        corpus_hash: source.hash.clone(),
+        bos: source.bos(),
+        ..block.settings(length, extend)
+    })
 }
 
 /// Every way to ask a block's task, at every length.

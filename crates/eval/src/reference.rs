@@ -4,9 +4,9 @@
 //! record it with the difference, so that tables, files and the page agree. `longwave compare` compares two trained
 //! models.
 
+use crate::combinations::as_json;
 use crate::plan::WINDOW_BASELINE;
 use crate::row::{ReferenceDifference, ResultRow, Settings};
-use crate::sweep::as_json;
 use longwave_core::config::unknown_kind;
 use longwave_core::{Error, Result};
 use longwave_position::ExtensionConfig;

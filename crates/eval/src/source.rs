@@ -1,7 +1,5 @@
 //! Where the documents of a measurement come from.
 
-use crate::evaluation::Evaluation;
-use crate::row::Settings;
 use crate::task_keys::TaskKeys;
 use crate::text::Text;
 use longwave_core::file::sha256_of;
@@ -23,21 +21,6 @@ pub struct Source<'a> {
     /// Identifies the text whoever reads it, see [`Dataset::text_hash`].
     pub text_hash: Option<String>,
     pub notes: Vec<Note>,
-}
-
-/// How the other texts that evaluations read were read, each text once.
-pub fn notes_of_other_texts(dataset: &Dataset, evaluations: &[Evaluation]) -> Result<Vec<Note>> {
-    let mut notes: Vec<Note> = Vec::new();
-    for evaluation in evaluations.iter().filter(|evaluation| evaluation.block.corpus.is_some()) {
-        let source = evaluation.block.source(dataset)?;
-        for Note { label, text } in &source.notes {
-            let note = Note { label: *label, text: format!("{}: {text}", source.name) };
-            if !notes.contains(&note) {
-                notes.push(note);
-            }
-        }
-    }
-    Ok(notes)
 }
 
 impl<'a> Source<'a> {
@@ -62,10 +45,9 @@ impl<'a> Source<'a> {
         })
     }
 
-    /// The settings of a block, for the text that is read.
-    pub fn settings(&self, settings: Settings) -> Settings {
-        let bos = Some(self.dataset.bos().to_owned()).filter(|bos| !bos.is_empty());
-        Settings { corpus_hash: self.hash.clone(), bos, ..settings }
+    /// What begins each document, as rows record it; `None` where nothing does.
+    pub fn bos(&self) -> Option<String> {
+        Some(self.dataset.bos().to_owned()).filter(|bos| !bos.is_empty())
     }
 
     /// Whether the run's task can be asked here.

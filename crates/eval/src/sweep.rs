@@ -5,11 +5,12 @@
 //! (`temperature`). Which of the readings is reported is decided
 //! on the validation split, see [`select()`](crate::select()).
 
+use crate::combinations::{as_json, combinations};
 use crate::search::Search;
 use longwave_core::config::kind_and_rest;
 use longwave_core::{Error, Result};
 use longwave_position::ExtensionConfig;
-use toml::{Table, Value};
+use toml::Value;
 
 /// One entry of `extend`, checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -112,30 +113,11 @@ fn nested(items: &[Value]) -> bool {
     !items.is_empty() && items.iter().all(Value::is_array)
 }
 
-/// The table with every combination of the lists' items.
-pub(crate) fn combinations(table: &Table, lists: &[(&String, &Vec<Value>)]) -> Vec<Table> {
-    let mut tables = vec![table.clone()];
-    for (key, items) in lists {
-        let with = |table: &Table, item: &Value| {
-            let mut table = table.clone();
-            table.insert((*key).clone(), item.clone());
-            table
-        };
-        tables = tables.iter().flat_map(|table| items.iter().map(move |item| with(table, item))).collect();
-    }
-    tables
-}
-
-/// A value as JSON, for rows.
-pub(crate) fn as_json(value: &(impl serde::Serialize + ?Sized)) -> Result<serde_json::Value> {
-    serde_json::to_value(value)
-        .map_err(|error| Error::failed(format!("an extension cannot be written as JSON: {error}")))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+    use toml::Table;
 
     fn read(text: &str) -> Result<ExtendEntry> {
         let mut table: Table = format!("x = {text}").parse().unwrap();

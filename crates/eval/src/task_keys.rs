@@ -3,7 +3,7 @@
 //! A list in the place of a value gives rows for each of its values: a grid of depths by lengths is
 //! `task = { depth = [0, 0.25, 0.5, 0.75, 1] }`. Rows record the values, and tables name what their lines differ in.
 
-use crate::sweep::{as_json, combinations};
+use crate::combinations::{as_json, combinations};
 use longwave_core::{Error, Result};
 use longwave_data::TaskConfig;
 use serde::{Deserialize, Serialize};

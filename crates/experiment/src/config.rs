@@ -17,8 +17,11 @@ pub struct Config {
     /// What is trained.
     #[serde(flatten)]
     pub run: RunConfig,
-    /// How it is evaluated, block by block; lengths are numbers of tokens.
-    pub evaluate: Vec<EvaluateConfig>,
+    /// How it is evaluated, block by block, as it is written and hashed; lengths are numbers of tokens.
+    evaluate: Vec<EvaluateConfig>,
+    /// The same, parsed and checked.
+    #[serde(skip)]
+    evaluations: Vec<Evaluation>,
     /// Values that are allowed and most likely a mistake, one sentence each; for whoever loads the config to show.
     #[serde(skip)]
     pub warnings: Vec<String>,
@@ -72,7 +75,7 @@ impl Config {
     /// let config = Config::parse("name = 'small'\ndata.corpus = 'data/sotu'\nposition = 'rope'\ntrain.length = 64")?;
     /// assert_eq!(config.run.position.name(), "rope");
     /// // Without `[[evaluate]]`, the test split is read at one, two, four and eight times the training length.
-    /// assert_eq!(config.evaluations()?[0].block.lengths, [64, 128, 256, 512]);
+    /// assert_eq!(config.evaluations()[0].block.lengths, [64, 128, 256, 512]);
     ///
     /// let error = Config::parse("name = 'small'\ndata.corpus = 'data/sotu'\nposition = 'rpoe'").unwrap_err();
     /// assert_eq!(error.hint_text(), Some("did you mean `rope`?"));
@@ -104,11 +107,12 @@ impl Config {
         let in_tokens = |(index, block): (usize, &EvaluateConfig)| {
             block.in_tokens(&format!("evaluate[{index}]"), run.train.length)
         };
-        let evaluate = blocks.iter().enumerate().map(in_tokens).collect::<Result<_>>()?;
-        let mut config = Self { run, evaluate, warnings: Vec::new() };
-        let evaluations = config.evaluations()?;
-        let longest = evaluations.iter().flat_map(|evaluation| &evaluation.block.lengths).copied().max();
-        config.warnings = evaluations.into_iter().flat_map(|evaluation| evaluation.warnings).collect();
+        let blocks = blocks.iter().enumerate().map(in_tokens).collect::<Result<_>>()?;
+        let mut config = Self { run, evaluate: Vec::new(), evaluations: Vec::new(), warnings: Vec::new() };
+        config.set_evaluate(blocks)?;
+        let evaluations = config.evaluations.iter();
+        let longest = evaluations.clone().flat_map(|evaluation| &evaluation.block.lengths).copied().max();
+        config.warnings = evaluations.flat_map(|evaluation| evaluation.warnings.clone()).collect();
         if let Some(longest) = longest {
             config.warnings.extend(windows::of_training(&config.run, longest)?);
             if longest > config.run.train.length {
@@ -118,16 +122,38 @@ impl Config {
         Ok(config)
     }
 
-    /// The evaluations, checked.
+    /// The blocks as they are written, lengths in tokens.
+    pub fn evaluate(&self) -> &[EvaluateConfig] {
+        &self.evaluate
+    }
+
+    /// The evaluations.
+    pub fn evaluations(&self) -> &[Evaluation] {
+        &self.evaluations
+    }
+
+    /// Puts other blocks in the place of its own, lengths in tokens.
     ///
     /// # Errors
     /// A value that is not allowed, named by its key.
-    pub fn evaluations(&self) -> Result<Vec<Evaluation>> {
+    pub fn set_evaluate(&mut self, blocks: Vec<EvaluateConfig>) -> Result<()> {
         let checked = |(index, block): (usize, &EvaluateConfig)| {
             let evaluation = Evaluation::new(block, &format!("evaluate[{index}]"), self.run.train.length)?;
             self.check_steps(&evaluation).map(|()| evaluation)
         };
-        self.evaluate.iter().enumerate().map(checked).collect()
+        self.evaluations = blocks.iter().enumerate().map(checked).collect::<Result<_>>()?;
+        self.evaluate = blocks;
+        Ok(())
+    }
+
+    /// The same evaluations of the run as it is trained: one that goes on keeps the steps that its schedule was made for.
+    ///
+    /// # Errors
+    /// That keeps none of the steps that an evaluation reads.
+    pub fn of_prepared(self, run: RunConfig) -> Result<Self> {
+        let config = Self { run, ..self };
+        config.evaluations.iter().try_for_each(|evaluation| config.check_steps(evaluation))?;
+        Ok(config)
     }
 
     /// Checks that the training keeps the steps that an evaluation reads.
@@ -205,7 +231,7 @@ mod tests {
         let first =
             config("[[evaluate]]\nlengths = [128, 256]\nextend = [\"linear\", { kind = \"ntk\" }]").unwrap();
         assert_eq!(Config::from_table(first.to_table().unwrap()).unwrap(), first);
-        assert_eq!(first.evaluations().unwrap()[0].extensions.len(), 2);
+        assert_eq!(first.evaluations()[0].extensions.len(), 2);
     }
 
     #[test]
@@ -214,7 +240,7 @@ mod tests {
             let extend = "[\"direct\", { kind = \"rerope\", window = [\"L/4\", \"L/2\"] }, \"ntk\"]";
             let config =
                 config(&format!("[[evaluate]]\nlengths = [128]\nsplit = \"{split}\"\nextend = {extend}"));
-            config.unwrap().evaluations().unwrap().remove(0)
+            config.unwrap().evaluations()[0].clone()
         };
         let test = block("test");
         assert_eq!((test.extensions.len(), test.pending.len(), test.pending[0].place), (2, 1, 1));
@@ -224,7 +250,7 @@ mod tests {
 
     #[test]
     fn without_a_block_there_is_one() {
-        let lengths = |text: &str| config(text).unwrap().evaluations().unwrap()[0].block.lengths.clone();
+        let lengths = |text: &str| config(text).unwrap().evaluations()[0].block.lengths.clone();
         assert_eq!(lengths(""), [128, 256, 512, 1024]);
         assert_eq!(lengths("[train]\nlength = 64"), [64, 128, 256, 512]);
         let task = TEXT.replace("corpus = \"data/sotu\"", "task = { kind = \"copy\" }");
@@ -240,7 +266,7 @@ mod tests {
         assert_eq!(first, numbers);
         assert_eq!(first.to_table().unwrap().to_string(), numbers.to_table().unwrap().to_string());
         let longer = config(&format!("[train]\nlength = 256\n{written}")).unwrap();
-        assert_eq!(longer.evaluations().unwrap()[0].block.lengths, [256, 512]);
+        assert_eq!(longer.evaluations()[0].block.lengths, [256, 512]);
     }
 
     #[test]

@@ -36,7 +36,6 @@ pub struct Experiment<'a> {
     /// The model's sizes.
     pub resolved: Resolved,
     config: Config,
-    evaluations: Vec<Evaluation>,
     notes: Vec<Note>,
     start: Start,
     /// Fresh weights, whose gradients are tracked.
@@ -77,15 +76,14 @@ impl<'a> Experiment<'a> {
         let resolved = config.run.model.resolve(vocab_size, config.run.train.length)?;
         memory_check::check(&config.run, vocab_size, &machine.device)?;
         let (run, start) = Run::prepare(folder, config.run.clone(), dataset.content_hash(), resume)?;
-        // A run that goes on keeps the steps that its schedule was made for.
-        let config = Config { run: run.config.clone(), ..config };
+        let config = config.of_prepared(run.config.clone())?;
         let mut model = fresh_model(&run.config, &resolved, &machine.device.clone().autodiff())?;
         model.position.set_digits(|| dataset.tokenizer().digits())?;
-        let evaluations = config.evaluations()?;
-        check_validation(&run.config, &dataset, &evaluations)?;
-        check_texts(&run.config, &model.position, &resolved, &dataset, &evaluations)?;
-        let notes = [dataset.notes(), notes_of_other_texts(&dataset, &evaluations)?].concat();
-        Ok(Self { machine, run, dataset, resolved, config, evaluations, notes, start, model })
+        let evaluations = config.evaluations();
+        check_validation(&run.config, &dataset, evaluations)?;
+        check_texts(&run.config, &model.position, &resolved, &dataset, evaluations)?;
+        let notes = [dataset.notes(), notes_of_other_texts(&dataset, evaluations)?].concat();
+        Ok(Self { machine, run, dataset, resolved, config, notes, start, model })
     }
 
     /// The same, which begins with the steps that it shares with the run in another folder, if it has none of its own yet and that has a
@@ -95,7 +93,7 @@ impl<'a> Experiment<'a> {
     /// The folder holds no run.
     pub fn going_on_from(mut self, folder: &Path) -> Result<Self> {
         if let Start::Fresh = self.start {
-            let reads_best = self.evaluations.iter().any(Evaluation::reads_best);
+            let reads_best = self.config.evaluations().iter().any(Evaluation::reads_best);
             let shared =
                 self.run.config.shared_checkpoint(folder, self.dataset.content_hash(), reads_best)?;
             if let Some(shared) = shared {
@@ -111,7 +109,7 @@ impl<'a> Experiment<'a> {
     /// # Errors
     /// As [`run`].
     pub fn complete(self, observer: &mut dyn Observer) -> Result<Vec<ResultRow>> {
-        let evaluations = self.evaluations.clone();
+        let evaluations = self.config.evaluations().to_vec();
         let trained = self.train(observer)?;
         Ok(trained.evaluate(&evaluations, None, observer)?.rows)
     }
@@ -135,7 +133,8 @@ impl<'a> Experiment<'a> {
     pub fn train(self, observer: &mut dyn Observer) -> Result<TrainedRun<'a>> {
         observer.event(Event::Ready(self.overview()));
         let document = self.config.to_table()?;
-        let Self { machine, run, dataset, resolved, evaluations, start, model, .. } = self;
+        let Self { machine, run, dataset, resolved, config, start, model, .. } = self;
+        let evaluations = config.evaluations();
         // The folder of a new run must have its config before anything else.
         let is_new = !run.folder.join("config.toml").exists();
         if is_new {
@@ -149,7 +148,7 @@ impl<'a> Experiment<'a> {
             Start::Longer(saved, how) => (Some(saved), Some(how)),
             Start::Finished(saved) => {
                 open_folder(&run, &document, &dataset)?;
-                let notes = notes_on_validation(&run, saved.meta.step, &evaluations)?;
+                let notes = notes_on_validation(&run, saved.meta.step, evaluations)?;
                 let stopped_early = saved.meta.step < run.config.total_steps();
                 observer.event(Event::AlreadyTrained { run: &run, stopped_early, notes: &notes });
                 let model = restore(&run.config, model, &machine.device, &saved)?.valid();
@@ -179,7 +178,7 @@ impl<'a> Experiment<'a> {
         if !is_new {
             open_folder(&run, &document, &dataset)?;
         }
-        train(&mut trainer, &run, &evaluations, observer)?;
+        train(&mut trainer, &run, evaluations, observer)?;
         let (step, model) = (trainer.step(), trainer.into_model());
         let stage = run.config.last_stage();
         Ok(TrainedRun {
@@ -214,11 +213,11 @@ pub fn check(config: &Config, observer: &mut dyn Observer) -> Result<Vec<Note>> 
     memory_check::check(run, vocab_size, &device)?;
     let (mut fresh, resolved) = undrawn_first(run, vocab_size)?;
     fresh.set_digits(|| dataset.tokenizer().digits())?;
-    let evaluations = config.evaluations()?;
-    check_validation(run, &dataset, &evaluations)?;
-    check_texts(run, &fresh, &resolved, &dataset, &evaluations)?;
+    let evaluations = config.evaluations();
+    check_validation(run, &dataset, evaluations)?;
+    check_texts(run, &fresh, &resolved, &dataset, evaluations)?;
     let off = validation_off(run, &dataset).map(|text| Note { label: None, text });
-    Ok([dataset.notes(), notes_of_other_texts(&dataset, &evaluations)?, Vec::from_iter(off)].concat())
+    Ok([dataset.notes(), notes_of_other_texts(&dataset, evaluations)?, Vec::from_iter(off)].concat())
 }
 
 /// Checks that a patience, and evaluations that read the step of the best validation, have a validation.

@@ -51,9 +51,8 @@ pub fn obstacles(config: &Config) -> Result<Option<Vec<Vec<Obstacle>>>> {
         return Ok(None);
     }
     let reading = undrawn(run)?;
-    let blocks = config.evaluations()?;
     let of = |(index, it): (usize, &longwave_eval::Evaluation)| {
         longwave_eval::obstacles(&reading, &it.block, &format!("evaluate[{index}]"))
     };
-    blocks.iter().enumerate().map(of).collect::<Result<_>>().map(Some)
+    config.evaluations().iter().enumerate().map(of).collect::<Result<_>>().map(Some)
 }

@@ -16,6 +16,7 @@ pub mod block;
 pub mod csv;
 mod curve;
 pub mod explained;
+mod file_name;
 pub mod grid;
 pub mod history;
 mod kept_steps;

@@ -44,17 +44,20 @@ impl Applicability {
         let run = &config.run;
         let key = format!(
             "{:?} {:?} {} {:?} {:?}",
-            run.position, run.model, run.train.length, run.stages, config.evaluate
+            run.position,
+            run.model,
+            run.train.length,
+            run.stages,
+            config.evaluate()
         );
         let known = self.0.entry(key).or_insert_with(|| longwave_experiment::obstacles(config));
         let Some(obstacles) = known.clone()? else { return Ok(Vec::new()) };
         if obstacles.iter().all(Vec::is_empty) {
             return Ok(Vec::new());
         }
-        let evaluations = config.evaluations()?;
         let mut left_out = Vec::new();
         let mut blocks = Vec::new();
-        for (index, (block, obstacles)) in config.evaluate.iter().zip(&obstacles).enumerate() {
+        for (index, (block, obstacles)) in config.evaluate().iter().zip(&obstacles).enumerate() {
             let section = format!("evaluate[{index}]");
             blocks.extend(parts(block, obstacles, &section, config.run.train.length)?);
             for (entry, value) in block.extend.iter().enumerate() {
@@ -62,7 +65,7 @@ impl Applicability {
                 let Some(first) = mine.peek() else { continue };
                 let (error, extend) = (first.error.clone(), label(value));
                 let lengths: Vec<usize> = mine.map(|obstacle| obstacle.length).collect();
-                let all = &evaluations[index].block.lengths;
+                let all = &config.evaluations()[index].block.lengths;
                 let at = |length: &usize| all.iter().position(|other| other == length);
                 left_out.push(LeftOut {
                     block: places.get(index).copied().unwrap_or(index),
@@ -74,7 +77,7 @@ impl Applicability {
                 });
             }
         }
-        config.evaluate = blocks;
+        config.set_evaluate(blocks)?;
         Ok(left_out)
     }
 }

@@ -2,11 +2,12 @@
 //! same text was read.
 
 use crate::axis::label_of;
-use crate::plan::{Job, Plan, data_text};
+use crate::plan::job::{Job, data_text};
 use longwave_core::Error;
 use longwave_data::{DataConfig, TaskConfig, TokenizerConfig};
 use longwave_eval::text::Material;
 use longwave_eval::{Metric, ResolvedEvaluate, ResultRow};
+use std::collections::BTreeMap;
 use toml::Value;
 
 /// Whether two rows scored the same tokens of the same documents, as far as they say.
@@ -57,9 +58,15 @@ pub(crate) struct Scored<'a> {
 }
 
 impl<'a> Scored<'a> {
-    pub(crate) fn new(plan: &'a Plan, job: &'a Job, block: &'a ResolvedEvaluate, length: usize) -> Self {
+    /// `contents` are the plan's.
+    pub(crate) fn new(
+        contents: &'a BTreeMap<String, String>,
+        job: &'a Job,
+        block: &'a ResolvedEvaluate,
+        length: usize,
+    ) -> Self {
         let data = &job.config.run.data;
-        Self { data, content: plan.contents.get(&data_text(data)), block, length }
+        Self { data, content: contents.get(&data_text(data)), block, length }
     }
 
     /// Whether it is scored as another one is, but for the extensions.

@@ -84,13 +84,13 @@ pub fn check_texts(plan: &Plan, runs: &[usize], corpora: &mut dyn Corpora) -> Re
     let mut seen: Vec<(&DataConfig, &[EvaluateConfig])> = Vec::new();
     for &index in runs {
         let Ok(job) = &plan.runs[index].job else { continue };
-        let (data, blocks) = (&job.config.run.data, job.config.evaluate.as_slice());
+        let (data, blocks) = (&job.config.run.data, job.config.evaluate());
         corpora.check_validation(&job.config).map_err(|error| error.context(plan.runs[index].title()))?;
         if seen.contains(&(data, blocks)) {
             continue;
         }
         seen.push((data, blocks));
-        for (place, evaluation) in job.config.evaluations()?.iter().enumerate() {
+        for (place, evaluation) in job.config.evaluations().iter().enumerate() {
             let lengths = &evaluation.block.lengths;
             for (block, &length) in
                 evaluation.block.variants().flat_map(|it| lengths.iter().map(move |at| (it.clone(), at)))
@@ -115,7 +115,7 @@ type Readings = Vec<(usize, f64)>;
 fn readings_of(job: &Job, corpora: &mut dyn Corpora) -> Option<Readings> {
     let mut readings = Vec::new();
     let kept = job.config.run.kept_steps();
-    for evaluation in job.config.evaluations().ok()? {
+    for evaluation in job.config.evaluations() {
         let block = &evaluation.block;
         // Each checkpoint is read alike.
         let checkpoints = evaluation.steps(&kept).ok()?.len() + 1;

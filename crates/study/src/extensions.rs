@@ -87,8 +87,8 @@ impl Extensions {
         let mut seen = HashSet::new();
         for (_, job) in plan.jobs() {
             if seen.insert(&job.evaluation) {
-                let evaluations = job.config.evaluations().into_iter().flatten();
-                evaluations.flat_map(|it| Extension::of_evaluation(&it)).for_each(|it| extensions.add(it));
+                let evaluations = job.config.evaluations().iter();
+                evaluations.flat_map(Extension::of_evaluation).for_each(|it| extensions.add(it));
             }
         }
         if !extensions.0.iter().any(|(name, _)| name == WINDOW_BASELINE) {

@@ -53,7 +53,7 @@ impl Rates {
             let folder = store.run(&job.key);
             let is_finished = store.rows(job)?.is_some();
             let validated = Run::new(job.key.clone(), Vec::new(), &folder)?.validated();
-            let reads_best = job.config.evaluations()?.iter().any(Evaluation::reads_best);
+            let reads_best = job.config.evaluations().iter().any(Evaluation::reads_best);
             // That of the step whose weights are tested.
             let tested = validated.map(|validated| if reads_best { validated.best } else { validated.last });
             let loss = tested.map(|tested| tested.loss).filter(|loss| is_finished && loss.is_finite());

@@ -80,7 +80,7 @@ pub fn load(folder: &Path) -> Result<(Study, Plan)> {
         study.store = store;
     }
     let plan = Plan::new(&study, &written.device, &mut |data| {
-        let known = written.contents.get(&crate::plan::data_text(data)).cloned();
+        let known = written.contents.get(&crate::plan::job::data_text(data)).cloned();
         known.ok_or_else(|| damaged(&"it names no content hash of a corpus"))
     });
     Ok((study, plan))

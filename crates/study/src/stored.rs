@@ -1,6 +1,7 @@
 //! The stored runs that others go on from: with more `train.steps`, a study trains only those that the runs of before lack.
 
-use crate::plan::{Plan, data_text, key_of};
+use crate::plan::Plan;
+use crate::plan::job::{Origin, data_text, key_of};
 use crate::store::{Store, Work};
 use longwave_core::Result;
 use longwave_eval::Evaluation;
@@ -11,14 +12,6 @@ use std::collections::HashMap;
 use std::path::Path;
 
 const FEW: usize = 4;
-
-/// The stored run that another goes on from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Source {
-    pub key: String,
-    /// The step of the checkpoint.
-    pub step: u64,
-}
 
 /// The runs of a store that have a checkpoint, by the [beginning](RunConfig::beginning) of their configs.
 type Stored = HashMap<String, Vec<(String, RunConfig)>>;
@@ -46,18 +39,18 @@ impl Plan {
         Ok(hint)
     }
 
-    fn source(&self, config: &Config, store: &Store, stored: &Stored) -> Result<Option<Source>> {
+    fn source(&self, config: &Config, store: &Store, stored: &Stored) -> Result<Option<Origin>> {
         let Some(content) = self.contents.get(&data_text(&config.run.data)) else { return Ok(None) };
         let Some(candidates) = stored.get(&config.run.beginning()?) else { return Ok(None) };
-        let reads_best = config.evaluations()?.iter().any(Evaluation::reads_best);
-        let mut best: Option<Source> = None;
+        let reads_best = config.evaluations().iter().any(Evaluation::reads_best);
+        let mut best: Option<Origin> = None;
         for (key, other) in candidates {
             // The key proves that it was trained on the same text, and on a device that rounds alike.
             if *key == key_of(other, &other.hash(content)?, &self.device)
                 && let Some(shared) = config.run.shared_checkpoint(&store.run(key), content, reads_best)?
                 && best.as_ref().is_none_or(|best| best.step < shared.meta.step)
             {
-                best = Some(Source { key: key.clone(), step: shared.meta.step });
+                best = Some(Origin { key: key.clone(), step: shared.meta.step });
             }
         }
         Ok(best)
@@ -90,7 +83,7 @@ impl Plan {
             .runs
             .iter()
             .filter_map(|run| Some((run, run.from.as_ref()?)))
-            .map(|(run, Source { key, step })| format!("{} from step {step} of {key}", run.title()))
+            .map(|(run, Origin { key, step })| format!("{} from step {step} of {key}", run.title()))
             .collect();
         let more = named.len().saturating_sub(FEW);
         let more = if more > 0 { format!("; and {more} more") } else { String::new() };

@@ -131,7 +131,7 @@ mod tests {
     fn reads_back_what_was_written() {
         let folder = tempfile::tempdir().unwrap();
         let plan = crate::plan::tests::plan("[[evaluate]]\nlengths = [128]\nextend = [\"ntk\"]");
-        let source = Some(crate::stored::Source { key: "0123456789abcdef".to_owned(), step: 3 });
+        let source = Some(crate::plan::Origin { key: "0123456789abcdef".to_owned(), step: 3 });
         let run = Planned { from: source, ..plan.runs[0].clone() };
         let job = run.job.as_ref().unwrap();
         let task = StudyTask::new(&run, job, Path::new("runs/store"), 2, "cpu");

@@ -26,7 +26,7 @@ fn build_and_read(config: &Config) -> Result<()> {
     let resolved = config.run.model.resolve(512, train)?;
     let model = Gpt::new(&resolved, &config.run.position, &Init::new(0, &Device::flex()))?;
     let last = reading_after(&config.run, &model.position, config.run.last_stage())?;
-    for evaluation in config.evaluations()? {
+    for evaluation in config.evaluations() {
         for &length in &evaluation.block.lengths {
             if let Some(task) = &config.run.data.task {
                 task.check_length("evaluate.lengths", length)?;
@@ -66,7 +66,7 @@ fn every_config_follows_the_training_length() {
         let original = Config::load(&path, &[]).unwrap();
         let multiples = |config: &Config| -> Vec<Vec<f64>> {
             let of = |length: usize| length as f64 / config.run.train.length as f64;
-            let evaluations = config.evaluations().unwrap();
+            let evaluations = config.evaluations();
             evaluations.iter().map(|it| it.block.lengths.iter().map(|&length| of(length)).collect()).collect()
         };
         for length in [64, 256, 512] {

@@ -132,9 +132,9 @@ fn evaluations(arguments: &Arguments, corpus: Option<&str>) -> Result<Vec<Evalua
         || !arguments.set.is_empty();
     if !asked {
         warn(&config.warnings);
-        return config.evaluations();
+        return Ok(config.evaluations().to_vec());
     }
-    let mut block = match config.evaluate.first().map(Table::try_from) {
+    let mut block = match config.evaluate().first().map(Table::try_from) {
         Some(Ok(block)) => block,
         _ => Table::new(),
     };

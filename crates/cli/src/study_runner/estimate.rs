@@ -53,7 +53,7 @@ impl Corpora for Opened {
     }
 
     fn check_validation(&mut self, config: &Config) -> Result<()> {
-        check_validation(&config.run, self.find(&config.run.data)?, &config.evaluations()?)
+        check_validation(&config.run, self.find(&config.run.data)?, config.evaluations())
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a file holds: text, lines or rows, packed or not, by its first bytes and its name.
 
-use crate::reading::unpacked;
+use crate::packing::{Packing, damaged, unpacked};
 use longwave_core::{Error, Result};
 use std::fs::File;
 use std::io::Read;
@@ -15,14 +15,6 @@ pub(crate) enum Format {
     JsonLines,
     /// Every row of a Parquet file is one document.
     Parquet,
-}
-
-/// How a file is compressed as a whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Packing {
-    None,
-    Gzip,
-    Zstd,
 }
 
 /// Ends of names that are read wherever a folder is named.
@@ -133,11 +125,6 @@ fn read_head(path: &Path, packing: Packing) -> Result<Vec<u8>> {
             .map_err(|error| damaged(path, &error))?,
     };
     Ok(head)
-}
-
-/// The error for a file that cannot be unpacked.
-pub(crate) fn damaged(path: &Path, error: &dyn std::fmt::Display) -> Error {
-    Error::failed(format!("`{}` is damaged or cut off: {error}", path.display())).hint("bring the file again")
 }
 
 #[cfg(test)]

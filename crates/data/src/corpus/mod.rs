@@ -4,12 +4,13 @@ mod kind;
 mod layout;
 mod manifest;
 
-pub(crate) use kind::{Format, Packing, damaged};
+pub(crate) use kind::Format;
 pub(crate) use layout::listed;
 
 use crate::cache;
 use crate::config::DataConfig;
 use crate::embedded;
+use crate::packing::Packing;
 use crate::split::Split;
 use layout::{Found, Layout};
 use longwave_core::{Error, Result};

@@ -15,7 +15,6 @@ use crate::progress::{Progress, Stage};
 use crate::record::Record;
 use crate::split::Split;
 use crate::split_config::SplitConfig;
-use crate::split_rule::SplitRule;
 use crate::task::TaskConfig;
 use crate::tokenizer::Tokenizer;
 use crate::tokens::TokenFile;
@@ -298,7 +297,7 @@ fn fill(
 ) -> Result<Tokenizer> {
     let total = corpus.bytes();
     let documents = Documents { corpus, config };
-    let rule = SplitRule::new(&documents)?;
+    let rule = documents.split_rule()?;
     let tokenizer = match (given, &config.tokenizer) {
         (Some(tokenizer), _) => tokenizer,
         (None, TokenizerConfig::Bpe { vocab_size }) => {

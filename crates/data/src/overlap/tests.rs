@@ -14,7 +14,7 @@ fn overlap(files: &[(String, String)], most: [usize; 2]) -> Overlap {
     let config = DataConfig::new(folder.path().to_str().unwrap());
     let corpus = corpus::find(&config, "data.corpus").unwrap();
     let documents = Documents { corpus: &corpus, config: &config };
-    let rule = SplitRule::new(&documents).unwrap();
+    let rule = documents.split_rule().unwrap();
     let mut comparison = Comparison::remembering(most, &documents, &rule, &mut |_| ()).unwrap();
     let visited = documents.visit(&rule, &[Split::Train], &mut |event| {
         match event {

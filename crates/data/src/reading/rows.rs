@@ -4,8 +4,9 @@
 //! they are read as if they were not packed and unpacked here.
 
 use super::{Part, Sink, whole};
-use crate::corpus::{Source, damaged};
+use crate::corpus::Source;
 use crate::guarded::guarded;
+use crate::packing::damaged;
 use longwave_core::{Error, Result};
 use parquet::basic::{Compression, Type};
 use parquet::column::page::{Page, PageMetadata, PageReader};

@@ -2,8 +2,8 @@
 
 mod words;
 
+use crate::file_name::file_name_of;
 use crate::grid::{Entry, Grid, Header};
-use crate::page::file_name_of;
 use crate::plot::{Axis, Chart, Scale, Series};
 use longwave_core::{Result, csv, file};
 use longwave_eval::diagnostics::{Diagnostic, Explained, Finding};

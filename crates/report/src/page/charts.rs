@@ -2,6 +2,7 @@
 
 use super::folder::Run;
 use crate::block::Block;
+use crate::file_name::file_name_of;
 use crate::grid::{Entry, Grid, Header};
 use crate::history::Reading;
 use crate::plot::{Chart, Curve, Series, Styles, by_length, positions, training};
@@ -134,19 +135,6 @@ fn measured_apart(block: &Block, first: &Block) -> Vec<String> {
     parts
 }
 
-/// A name with only those signs that every file system and every address has.
-pub(crate) fn file_name_of(name: &str) -> String {
-    let mut text = String::new();
-    for sign in name.chars().take(60) {
-        if sign.is_ascii_alphanumeric() || sign == '_' || sign == '.' {
-            text.push(sign);
-        } else if !text.is_empty() && !text.ends_with('-') {
-            text.push('-');
-        }
-    }
-    text.trim_matches(['-', '.']).to_owned()
-}
-
 /// Losses while training: both of one run, or of several the validation losses where there are some. Runs that share a
 /// name are averaged where all of them have the step.
 pub(super) fn training_chart(runs: &[Run], styles: &Styles) -> Option<Chart> {
@@ -239,13 +227,6 @@ fn give_colours_once(curves: &mut [Curve]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_file_name_has_plain_signs_only() {
-        assert_eq!(file_name_of("rope, base = 1e4"), "rope-base-1e4");
-        assert_eq!(file_name_of("../a/<b>"), "a-b");
-        assert_eq!(file_name_of("L2_norm 0.5"), "L2_norm-0.5");
-    }
 
     #[test]
     fn means_are_of_steps_that_all_seeds_have() {

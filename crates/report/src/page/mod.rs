@@ -16,7 +16,6 @@ use crate::history::{History, Reading, histories};
 use crate::plot::{Chart, Figure, Styles, pdf, svg, write_png};
 use crate::table::Table;
 use crate::tensorboard;
-pub(crate) use charts::file_name_of;
 use charts::{of_readings, of_tables, training_chart, training_table};
 use how::How;
 use longwave_core::{Error, Result, file};

@@ -54,7 +54,7 @@ struct Planned {
 
 impl Planned {
     fn scored<'a>(&'a self, plan: &'a Plan) -> Option<Scored<'a>> {
-        Some(Scored::new(plan, plan.runs[self.run].job.as_ref().ok()?, &self.block, self.length))
+        Some(Scored::new(&plan.contents, plan.runs[self.run].job.as_ref().ok()?, &self.block, self.length))
     }
 }
 
@@ -98,11 +98,11 @@ impl<'a> Side<'a> {
             if !seen.insert((&job.evaluation, train_length, kept.clone(), last)) {
                 continue;
             }
-            for evaluation in job.config.evaluations()? {
+            for evaluation in job.config.evaluations() {
                 // The step of the best validation is known when it is trained.
                 let end = if evaluation.reads_best() { Vec::new() } else { vec![last] };
                 let steps = [evaluation.steps(&kept)?, end].concat();
-                side.add(extensions, &evaluation, (index, train_length), steps);
+                side.add(extensions, evaluation, (index, train_length), steps);
             }
         }
         Ok(side)

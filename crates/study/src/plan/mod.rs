@@ -1,23 +1,19 @@
 //! From a study to its runs: every combination of points and seeds, each with its identity.
 
+pub(crate) mod job;
+
+pub use job::{FORMAT, Job, Origin};
+
 use crate::applicable::{Applicability, Groups, LeftOut};
 use crate::axis::{Axis, Point};
 use crate::document::{Names, Study, leaves, merge};
 use crate::looks::Looks;
-use crate::stored::Source;
-use longwave_core::file::sha256_of;
-use longwave_core::{Error, Result, canonical};
+use job::{data_text, evaluation_of, key_of};
+use longwave_core::{Error, Result};
 use longwave_data::DataConfig;
-use longwave_eval::row;
 use longwave_experiment::Config;
-use longwave_train::{RunConfig, checkpoint};
-use serde_json::json;
 use std::collections::{BTreeMap, HashMap};
 use toml::{Table, Value};
-
-/// The version of a run's identity: raised when the same config would be kept in another form, or trained to other
-/// weights (2: weight decay, bounds and units of encodings' parameters).
-pub const FORMAT: u32 = 1;
 
 /// The most runs that one sentence names.
 const FEW: usize = 6;
@@ -52,26 +48,7 @@ pub struct Planned {
     /// What the study's evaluations ask for and this run is not read with, since it does not apply.
     pub left_out: Vec<LeftOut>,
     /// The stored run that it goes on from, see [`Plan::find_sources`].
-    pub from: Option<Source>,
-}
-
-/// A training and its evaluations.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Job {
-    /// The run's identity, which is also its name and its folder's: a hash of the resolved config, the
-    /// data, the kind of device and the format's version.
-    pub key: String,
-    /// Identity of the evaluations.
-    pub evaluation: String,
-    /// The resolved config.
-    pub config: Config,
-}
-
-impl Job {
-    /// Key and evaluation, which identify the work: equal work is done once.
-    pub fn id(&self) -> (String, String) {
-        (self.key.clone(), self.evaluation.clone())
-    }
+    pub from: Option<Origin>,
 }
 
 impl Planned {
@@ -256,7 +233,7 @@ impl Expansion<'_, '_> {
         let mut config = Config::from_table(document)?;
         let left_out = self.applicability.reduce(&mut config, &places)?;
         self.groups.add(self.study, &names, &places, &left_out);
-        if let (true, Some(first)) = (config.evaluate.is_empty(), left_out.first()) {
+        if let (true, Some(first)) = (config.evaluate().is_empty(), left_out.first()) {
             return Err(first.error.clone().context("no evaluation of the study applies"));
         }
         let data = data_text(&config.run.data);
@@ -280,30 +257,6 @@ impl Expansion<'_, '_> {
     }
 }
 
-/// The identity of a run whose config has this hash. Where a config says how often it validates, that decides which of its steps is the
-/// best, and changes no step.
-pub(crate) fn key_of(config: &RunConfig, hash: &str, device: &str) -> String {
-    let mut identity = json!({
-        "format": FORMAT,
-        "checkpoint": checkpoint::FORMAT,
-        "config": hash,
-        "device": device,
-    });
-    let validations: Vec<_> =
-        (0..=config.last_stage()).map(|stage| config.stage(stage).validate_every).collect();
-    if validations.iter().any(Option::is_some) {
-        identity["validate_every"] = json!(validations);
-    }
-    short_hash(identity)
-}
-
-/// Identifies the evaluations of a combination, which are those of all its seeds.
-fn evaluation_of(config: &Config) -> Result<String> {
-    let blocks = serde_json::to_value(&config.evaluate)
-        .map_err(|error| Error::failed(format!("`evaluate` cannot be hashed: {error}")))?;
-    Ok(short_hash(json!({ "format": row::FORMAT, "evaluate": blocks })))
-}
-
 /// The kind of a document's encoding; empty where it names none, which is an error later.
 fn encoding_of(document: &Table) -> String {
     let kind = match document.get("position") {
@@ -311,16 +264,6 @@ fn encoding_of(document: &Table) -> String {
         other => other,
     };
     kind.and_then(Value::as_str).unwrap_or_default().to_owned()
-}
-
-/// The text that identifies `[data]` in a plan.
-pub(crate) fn data_text(data: &DataConfig) -> String {
-    Table::try_from(data).map(|table| table.to_string()).unwrap_or_default()
-}
-
-/// 16 hexadecimal digits that identify a value.
-fn short_hash(value: serde_json::Value) -> String {
-    sha256_of(canonical::text(value).as_bytes())[..16].to_owned()
 }
 
 #[cfg(test)]

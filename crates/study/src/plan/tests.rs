@@ -32,7 +32,7 @@ fn keys(plan: &Plan) -> Vec<String> {
 
 /// The lengths that the first evaluation of each run reads.
 fn lengths(plan: &Plan) -> Vec<Vec<usize>> {
-    let first = |run: &Planned| run.job.as_ref().unwrap().config.evaluations().unwrap().remove(0);
+    let first = |run: &Planned| run.job.as_ref().unwrap().config.evaluations()[0].clone();
     plan.runs.iter().map(|run| first(run).block.lengths).collect()
 }
 
@@ -87,7 +87,7 @@ fn a_block_is_for_the_runs_it_names() {
         "{AXES}{EVALUATE}[[evaluate]]\nlengths = [256]\nextend = [\"ntk\"]\nonly = {{ position = \"rope\" }}"
     ));
     let blocks: Vec<usize> =
-        plan.runs.iter().map(|run| run.job.as_ref().unwrap().config.evaluate.len()).collect();
+        plan.runs.iter().map(|run| run.job.as_ref().unwrap().config.evaluate().len()).collect();
     assert_eq!(blocks, [2, 2, 1, 1]);
 }
 

@@ -11,10 +11,10 @@ use std::collections::BTreeSet;
 /// Checks that two readings at least will be measured at the length, and that what is ranked compares.
 pub fn check(plan: &Plan, best: Best) -> Result<()> {
     let (mut readings, mut lengths) = (BTreeSet::new(), BTreeSet::new());
-    let mut read: Vec<(usize, usize, Evaluation)> = Vec::new();
+    let mut read: Vec<(usize, usize, &Evaluation)> = Vec::new();
     for (index, job) in plan.jobs() {
         let length = best.at.rounded_down(job.config.run.train.length);
-        for evaluation in job.config.evaluations()? {
+        for evaluation in job.config.evaluations() {
             lengths.extend(evaluation.block.lengths.iter().copied());
             if evaluation.block.lengths.contains(&length) {
                 read.push((index, length, evaluation));
@@ -48,7 +48,7 @@ pub fn check(plan: &Plan, best: Best) -> Result<()> {
 
 fn check_metric(
     plan: &Plan,
-    read: &[(usize, usize, Evaluation)],
+    read: &[(usize, usize, &Evaluation)],
     metric: Metric,
     wrong: &dyn Fn(String) -> Error,
 ) -> Result<()> {
@@ -58,7 +58,7 @@ fn check_metric(
     let mut seen: Vec<Scored<'_>> = Vec::new();
     for (index, length, evaluation) in read {
         let Ok(job) = &plan.runs[*index].job else { continue };
-        let scored = Scored::new(plan, job, &evaluation.block, *length);
+        let scored = Scored::new(&plan.contents, job, &evaluation.block, *length);
         // Seeds, encodings and many more are scored alike.
         if seen.iter().any(|known| known.is_alike(&scored)) {
             continue;

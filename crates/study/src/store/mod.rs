@@ -13,7 +13,7 @@
 //!
 //! A run is finished if its rows are there, and only then.
 
-use crate::plan::Job;
+use crate::plan::job::Job;
 use longwave_core::file::fault;
 use longwave_core::{Error, Result, clock, file, line_count};
 use longwave_eval::{ResultRow, row};

@@ -1,0 +1,75 @@
+//! The work of a planned run, and what identifies it.
+
+use longwave_core::file::sha256_of;
+use longwave_core::{Error, Result, canonical};
+use longwave_data::DataConfig;
+use longwave_eval::row;
+use longwave_experiment::Config;
+use longwave_train::{RunConfig, checkpoint};
+use serde_json::json;
+use toml::Table;
+
+/// The version of a run's identity: raised when the same config would be kept in another form, or trained to other
+/// weights.
+pub const FORMAT: u32 = 1;
+
+/// A training and its evaluations.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// The run's identity, which is also its name and its folder's: a hash of the resolved config, the
+    /// data, the kind of device and the format's version.
+    pub key: String,
+    /// Identity of the evaluations.
+    pub evaluation: String,
+    /// The resolved config.
+    pub config: Config,
+}
+
+impl Job {
+    /// Key and evaluation, which identify the work: equal work is done once.
+    pub fn id(&self) -> (String, String) {
+        (self.key.clone(), self.evaluation.clone())
+    }
+}
+
+/// The stored run that another goes on from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    pub key: String,
+    /// The step of the checkpoint.
+    pub step: u64,
+}
+
+/// The identity of a run whose config has this hash. Where a config says how often it validates, that decides which of its steps is the
+/// best, and changes no step.
+pub(crate) fn key_of(config: &RunConfig, hash: &str, device: &str) -> String {
+    let mut identity = json!({
+        "format": FORMAT,
+        "checkpoint": checkpoint::FORMAT,
+        "config": hash,
+        "device": device,
+    });
+    let validations: Vec<_> =
+        (0..=config.last_stage()).map(|stage| config.stage(stage).validate_every).collect();
+    if validations.iter().any(Option::is_some) {
+        identity["validate_every"] = json!(validations);
+    }
+    short_hash(identity)
+}
+
+/// Identifies the evaluations of a combination, which are those of all its seeds.
+pub(super) fn evaluation_of(config: &Config) -> Result<String> {
+    let blocks = serde_json::to_value(config.evaluate())
+        .map_err(|error| Error::failed(format!("`evaluate` cannot be hashed: {error}")))?;
+    Ok(short_hash(json!({ "format": row::FORMAT, "evaluate": blocks })))
+}
+
+/// The text that identifies `[data]` in a plan.
+pub(crate) fn data_text(data: &DataConfig) -> String {
+    Table::try_from(data).map(|table| table.to_string()).unwrap_or_default()
+}
+
+/// 16 hexadecimal digits that identify a value.
+fn short_hash(value: serde_json::Value) -> String {
+    sha256_of(canonical::text(value).as_bytes())[..16].to_owned()
+}

@@ -40,7 +40,6 @@ def files(program, tag):
     number = version()
     name = f"longwave-{number}"
     exe = "longwave.exe" if tag.startswith("win") else "longwave"
-    module = (ROOT / "release/python/longwave/__init__.py").read_text()
     about = (
         "Metadata-Version: 2.1\n"
         "Name: longwave\n"
@@ -51,9 +50,12 @@ def files(program, tag):
         "Provides-Extra: plot\n"
         "Requires-Dist: pandas ; extra == 'plot'\n"
         "Requires-Dist: matplotlib ; extra == 'plot'\n"
+        "Requires-Dist: tqdm ; extra == 'plot'\n"
         "Description-Content-Type: text/markdown\n\n"
     ) + (ROOT / "README.md").read_text()
-    yield "longwave/__init__.py", module.replace("@VERSION@", number).encode(), 0o644
+    for module in sorted((ROOT / "release/python/longwave").glob("*.py*")):
+        text = module.read_text(encoding="utf-8").replace("@VERSION@", number)
+        yield f"longwave/{module.name}", text.encode(), 0o644
     yield f"{name}.data/scripts/{exe}", program, 0o755
     yield f"{name}.dist-info/METADATA", about.encode(), 0o644
     wheel = f"Wheel-Version: 1.0\nGenerator: longwave release/wheel.py\nRoot-Is-Purelib: false\nTag: py3-none-{tag}\n"

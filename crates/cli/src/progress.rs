@@ -10,7 +10,7 @@ use longwave_train::metrics::Metric;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-/// Seconds between lines where there is no terminal.
+/// Time between lines where there is no terminal, unless `LONGWAVE_PROGRESS` gives seconds: whoever reads them may show a bar.
 const QUIET: Duration = Duration::from_secs(15);
 /// Between two signs to a process that follows this one.
 const SIGN: Duration = Duration::from_millis(200);
@@ -24,6 +24,7 @@ pub(crate) struct Progress {
     total: u64,
     start: Instant,
     first: u64,
+    quiet: Duration,
     last_line: Instant,
 }
 
@@ -40,8 +41,9 @@ impl Progress {
             bar.set_position(done);
             bar
         });
-        let now = Instant::now();
-        Self { bar, what: what.to_owned(), unit, total, start: now, first: done, last_line: now }
+        let asked = || Duration::try_from_secs_f64(std::env::var("LONGWAVE_PROGRESS").ok()?.parse().ok()?).ok();
+        let (now, quiet) = (Instant::now(), asked().unwrap_or(QUIET));
+        Self { bar, what: what.to_owned(), unit, total, start: now, first: done, quiet, last_line: now }
     }
 
     /// Seconds left at the pace so far.
@@ -66,7 +68,7 @@ impl Progress {
             bar.set_position(done);
             // What must be seen comes first: the rest is cut off where the terminal ends.
             bar.set_message(shown(&joined(&[&self.count(done), &left, message])).into_owned());
-        } else if always || self.last_line.elapsed() >= QUIET {
+        } else if always || self.last_line.elapsed() >= self.quiet {
             self.last_line = Instant::now();
             status(&format!("{} {}", self.what, joined(&[&self.count(done), message, &left])));
         }

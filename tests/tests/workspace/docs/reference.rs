@@ -208,7 +208,7 @@ fn commands() -> String {
     page += "In this folder, `cargo longwave` stands for the program: `cargo longwave eval runs/rope-0`. `cargo train` \
              stands for `cargo longwave train`.\n\n\
              - Results go to stdout, progress and messages to stderr. `RUST_LOG=debug` shows more. `NO_COLOR` turns colours \
-             off.\n\
+             off. Where stderr is no terminal, a line of progress comes every 15 seconds, or every `LONGWAVE_PROGRESS` seconds.\n\
              - Exit codes: 0 done, 1 failed, 2 wrong usage or config, 130 interrupted with a checkpoint written. `task` also \
              has 75, for a run that another process works on.\n\
              - Ctrl-C stops any command. A run continues with `--resume`, a study with the same command.\n\n";

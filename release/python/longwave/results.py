@@ -1,0 +1,95 @@
+"""What folders of runs and studies hold, as tables and a chart."""
+
+from __future__ import annotations
+
+import glob
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .program import LongwaveError
+
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.axes import Axes
+
+# Lists inside a row: a table has no place for them.
+_LISTS = ("bigrams", "positions", "per_document", "difference", "checksum")
+
+
+def runs(pattern: str | Path = "runs/*") -> pandas.DataFrame:
+    """The results of every run or study that a path or a pattern names, as a pandas DataFrame: one line a measurement, with
+    the names of results.jsonl, and `folder`, where it was found."""
+    rows = []
+    for folder in _folders(pattern, "results.jsonl"):
+        rows += [{"folder": str(folder)} | row for row in map(flat, _lines(folder / "results.jsonl"))]
+    return frame_of(rows)
+
+
+def metrics(pattern: str | Path = "runs/*") -> pandas.DataFrame:
+    """The training of every run that a path or a pattern names, as a pandas DataFrame: one line a step, with the names of
+    metrics.jsonl, and `folder`."""
+    rows = []
+    for folder in _folders(pattern, "metrics.jsonl"):
+        for row in _lines(folder / "metrics.jsonl"):
+            rows.append({"folder": str(folder)} | {name: value for name, value in row.items() if name != "checksum"})
+    return frame_of(rows)
+
+
+def plot(frame: pandas.DataFrame, value: str = "ppl", axes: Axes | None = None) -> Axes:
+    """Draws `value` against the length, a line for each way of reading (`run` and `extend`); several seeds become their
+    mean: of `ppl` the exponential of the mean loss. Gives the axes of matplotlib."""
+    try:
+        import numpy
+        from matplotlib import pyplot
+    except ImportError as error:
+        raise missing("matplotlib") from error
+
+    if axes is None:
+        axes = pyplot.figure().subplots()
+    of = "nll" if value == "ppl" else value
+    for (run, extend), lines in frame.groupby(["run", "extend"], sort=False):
+        mean = lines.groupby("length")[of].mean()
+        if value == "ppl":
+            mean = numpy.exp(mean)
+        baseline = extend == "window_baseline"
+        axes.plot(mean.index, mean, "--" if baseline else "o-", color="grey" if baseline else None, label=f"{run}, {extend}")
+    axes.set_xscale("log", base=2)
+    axes.set_xlabel("length in tokens")
+    axes.set_ylabel("perplexity" if value == "ppl" else value)
+    axes.legend()
+    return axes
+
+
+def flat(row: dict[str, Any]) -> dict[str, Any]:
+    """A row of results.jsonl without the lists that a table has no place for."""
+    against = row.get("difference") or {}
+    kept = {name: value for name, value in row.items() if name not in _LISTS}
+    differences = {"against": "against", "difference": "nll", "difference_se": "nll_se"}
+    return kept | {name: against.get(key) for name, key in differences.items()}
+
+
+def frame_of(rows: list[dict[str, Any]]) -> pandas.DataFrame:
+    try:
+        import pandas
+    except ImportError as error:
+        raise missing("pandas") from error
+    return pandas.DataFrame(rows)
+
+
+def missing(package: str) -> LongwaveError:
+    return LongwaveError(f"this needs {package}", hint="pip install 'longwave[plot]'")
+
+
+def _folders(pattern: str | Path, name: str) -> list[Path]:
+    found = [Path(path) for path in sorted(glob.glob(str(pattern)))]
+    # A study keeps the rows of its runs in `report`.
+    places = [place for path in found for place in (path, path / "report") if (place / name).is_file()]
+    if not places:
+        raise FileNotFoundError(f"no folder that {str(pattern)!r} names has a {name}")
+    return places
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    with open(path, encoding="utf-8") as file:
+        return [json.loads(line) for line in file if line.strip()]

@@ -1,0 +1,133 @@
+"""Uses the Python module of the wheel as a notebook would: `sh tests/wheel.sh` runs it where pandas and matplotlib are.
+
+python tests/wheel.py examples/extrapolation.ipynb
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+import longwave  # noqa: E402
+
+SMALL = {"model.size": "nano", "train.length": 32, "train.steps": 20, "train.batch_tokens": 256}
+
+
+def tables() -> None:
+    """Reads the run that the shell trained before."""
+    frame = longwave.runs("runs/*")
+    assert set(frame.extend) == {"direct", "linear", "ntk", "window_baseline"}, set(frame.extend)
+    assert sorted(set(frame.length)) == [32, 64, 128, 256]
+    assert frame.ppl.notna().all() and frame.difference.notna().sum() == 12
+    steps = longwave.metrics("runs/mine-0")
+    assert list(steps.step) == list(range(1, 21)), steps.step
+    longwave.plot(frame).figure.savefig("curves.png")
+    assert Path("curves.png").stat().st_size > 0
+
+
+def the_same_numbers() -> None:
+    """What Python gives is what the command line gives, to the last digit."""
+    run = longwave.Run("runs/mine-0")
+    rows = run.evaluate(["L", "2L"], [{"kind": "yarn", "beta": 16.0}], windows_per_document=2, device="cpu", show=False)
+    command = ["longwave", "eval", "runs/mine-0", "--json", "--device", "cpu", "--lengths", "L,2L"]
+    command += ["--extend", "{ kind = 'yarn', beta = 16.0 }", "--set", "windows_per_document=2"]
+    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    expected = [json.loads(line) for line in printed.splitlines()]
+    assert [row["extend"] for row in expected].count("yarn") == 2
+    for key in ["extend", "length", "nll", "nll_se", "ppl", "bpb", "tokens"]:
+        assert list(rows[key]) == [row[key] for row in expected], key
+    why = run.explain(["L", "2L"], device="cpu", show=False)
+    command = ["longwave", "explain", "runs/mine-0", "--json", "--device", "cpu", "--lengths", "L,2L"]
+    explained = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    assert list(why.value) == [finding["value"] for finding in explained["findings"]]
+    assert why.attrs["train_length"] == 32
+
+
+def configs() -> None:
+    """A dictionary is a config, and keywords change its keys."""
+    config = {"name": "written", "data": {"corpus": "data/sotu"}, "position": "none", "evaluate": [{"lengths": ["L"]}]}
+    run = longwave.train(
+        config, seed=3, device="cpu", show=False, train={"steps": 2, "length": 32, "batch_tokens": 256}, model__size="nano"
+    )
+    assert str(run.folder) == os.path.join("runs", "written-3") and len(run.metrics) == 2
+    assert "written" in run._repr_html_()
+    bias = longwave.inspect("alibi.toml").bias
+    assert set(bias[bias["head"] == 0].trained / -bias[bias["head"] == 0].distance.clip(lower=1)) <= {0.25, 0.0}
+    turned = longwave.inspect("rope.toml", extend={"kind": "linear", "scale": 4.0}, length="4L").bands
+    assert (abs(turned.inv_freq / turned.inv_freq_read - 4) < 1e-9).all()
+
+
+def errors() -> None:
+    """A wrong key says which, what is allowed, and a hint."""
+    for wrong, key, hint in [
+        ({"train__stepz": 3}, "train.stepz", "did you mean `steps`?"),
+        ({"train__steps": -3}, "train.steps", None),
+    ]:
+        try:
+            longwave.train("mine.toml", show=False, **wrong)
+        except longwave.LongwaveError as error:
+            assert error.key == key and error.code == 2 and error.hint, error
+            assert hint is None or error.hint == hint, error.hint
+        else:
+            raise AssertionError(f"{wrong} is allowed")
+
+
+def interrupts() -> None:
+    """An interrupt leaves a checkpoint, from which the training goes on."""
+    long = SMALL | {"train.steps": 4000, "evaluate": [{"lengths": ["L"]}], "name": "long"}
+
+    def interrupt() -> None:
+        while not Path("runs/long-0/config.toml").is_file():
+            time.sleep(0.1)
+        time.sleep(1.5)  # some steps
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
+    try:
+        longwave.train("mine.toml", device="cpu", **long)
+    except KeyboardInterrupt:
+        steps = len(longwave.Run("runs/long-0").metrics)
+        assert 0 < steps < 4000
+    else:
+        raise AssertionError("it was not interrupted")
+    run = longwave.train("mine.toml", device="cpu", resume=True, **long)
+    assert list(run.metrics.step) == list(range(1, 4001))
+
+
+def studies() -> None:
+    Path("small.toml").write_text(
+        'name = "small"\nbase = "mine.toml"\nseeds = 2\n[[axis]]\nkey = "position"\nvalues = ["rope", "none"]\n'
+        '[[evaluate]]\nlengths = ["L", "2L"]\nextend = ["direct"]\n',
+        encoding="utf-8",
+    )
+    study = longwave.study("small.toml", **SMALL)
+    assert len(study.results[study.results.extend == "direct"]) == 8
+    assert "Perplexity" in study.text
+    assert study.figure("figures/study.pdf", width="3in").read_bytes().startswith(b"%PDF")
+
+
+def notebook(path: str) -> None:
+    """Runs the cells one after another, as a reader would."""
+    cells = json.loads(Path(path).read_text(encoding="utf-8"))["cells"]
+    sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    assert len(sources) == 5
+    names: dict = {}
+    for source in sources:
+        exec(compile(source, path, "exec"), names)
+    assert Path("extrapolation.pdf").read_bytes().startswith(b"%PDF")
+
+
+if __name__ == "__main__":
+    for check in [tables, the_same_numbers, configs, errors, interrupts, studies]:
+        check()
+    os.makedirs("notebook")
+    os.chdir("notebook")
+    notebook(sys.argv[1])
+    print("Python:", longwave.__version__)

@@ -30,6 +30,7 @@ encodings! {
     alibi,
     hard_alibi,
     kerple,
+    bam,
     t5,
     sandwich,
     cpb,

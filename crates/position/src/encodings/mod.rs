@@ -58,6 +58,7 @@ encodings! {
     sink_logit,
     selective_rope,
     path,
+    wall,
 }
 
 pub fn registered() -> &'static [EncodingEntry] {

@@ -31,6 +31,7 @@ encodings! {
     hard_alibi,
     kerple,
     bam,
+    grape_a,
     t5,
     sandwich,
     cpb,

@@ -12,6 +12,7 @@
 //! | [`pair_attention`](pair_attention()) | causal attention whose logits that network makes of scores and biases |
 //! | [`path_attention`](path_attention()) | causal attention whose keys are reflected by the rows between them and a query |
 //! | [`linear_attention`](linear_attention()) | causal attention by features in place of a softmax, with the rotation of the numerator |
+//! | [`fading_scores`] | scores of queries and keys whose channels fade from row to row, by gates |
 //! | [`softmax`](softmax()) | the softmax of scores, with zeros for a row whose scores are all hidden |
 //! | [`stick_breaking`](stick_breaking()) | the shares that keys break off a stick, newest first, and the rest |
 //! | [`polar`](polar()) | channels as vectors in the plane: lengths by softplus, given angles |
@@ -68,6 +69,7 @@ pub use operations::{OPERATIONS, Operation};
 pub use ops::adamw::{AdamW, AdamWState, adamw, adamw_all};
 pub use ops::cross_entropy::cross_entropy;
 pub use ops::dropout::dropout;
+pub use ops::fading::fading_scores;
 pub use ops::gelu::gelu;
 pub use ops::head::{head_loss, head_losses, head_scores, logits_at_once};
 pub use ops::linear::linear;

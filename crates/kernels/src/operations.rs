@@ -3,8 +3,8 @@
 //! Operations on queries and keys have many forms each; their tests and `selfcheck` list these.
 
 use crate::{
-    Precision, Shares, cross_entropy, dropout, gelu, head_loss, layer_norm, linear, mean, rms_norm,
-    rms_norm_residual, softmax, stick_breaking, sum, swiglu, unit_norm,
+    Precision, Shares, cross_entropy, dropout, fading_scores, gelu, head_loss, layer_norm, linear, mean,
+    rms_norm, rms_norm_residual, softmax, stick_breaking, sum, swiglu, unit_norm,
 };
 use burn::tensor::{Bool, Int, Tensor, TensorData};
 use longwave_core::random::StreamKey;
@@ -117,6 +117,15 @@ pub const OPERATIONS: &[Operation] = &[
         },
     },
     Operation {
+        name: "fading scores",
+        sizes: |rows| vec![rows * WIDTH; 3],
+        run: |inputs, rows| {
+            let [q, k, gates] =
+                [0, 1, 2].map(|input: usize| inputs[input].clone().reshape([1, 1, rows, WIDTH]));
+            flat(fading_scores(q, k, gates.square().cumsum(2).neg(), 0))
+        },
+    },
+    Operation {
         name: "cross_entropy",
         sizes: |rows| vec![rows * WIDTH],
         run: |inputs, rows| {
@@ -148,7 +157,8 @@ mod tests {
     /// What the CPU has no form for, or only for more rows.
     const NOT_ON_CPU: [&str; 2] = ["dropout", "mean"];
     /// What the GPU has no form for.
-    const NOT_ON_GPU: [&str; 3] = ["linear", "softmax, some rows hidden", "stick-breaking, some keys hidden"];
+    const NOT_ON_GPU: [&str; 4] =
+        ["linear", "softmax, some rows hidden", "stick-breaking, some keys hidden", "fading scores"];
 
     #[test]
     fn odd_shapes_of_every_operation_agree_with_its_reference() {

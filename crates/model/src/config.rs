@@ -108,7 +108,8 @@ pub struct ModelConfig {
     /// Added to the mean square that `qk_norm = "rms"` divides by.
     pub qk_norm_eps: f64,
     /// Queries are scaled by `ln(keys they see) / ln(train length)` (kexue.fm/archives/8823), or by `s ln(keys they see)`
-    /// with s of every head learned (`"learned"`: scalable softmax, arXiv:2501.19399).
+    /// with s of every head learned (`"learned"`: scalable softmax, arXiv:2501.19399). A table scales what encodings add to
+    /// the logits too.
     pub log_n: LogNKind,
     /// `log_n = "learned"`: adds a learned number to `s ln(keys they see)`.
     pub log_n_bias: bool,
@@ -237,7 +238,7 @@ impl ModelConfig {
             }
         }
         self.log_n.check("model.log_n", train_length)?;
-        if self.log_n_bias && self.log_n != LogNKind::Learned {
+        if self.log_n_bias && !matches!(self.log_n, LogNKind::Learned(_)) {
             return Err(Error::value("model.log_n_bias", true, "it belongs to `model.log_n = \"learned\"`")
                 .hint("leave it out, or learn the scaling"));
         }

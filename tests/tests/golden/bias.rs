@@ -1,10 +1,10 @@
 //! Kind `bias`: what is added to the logits.
 
-use crate::build::{bias_config, dimensions, encoding, positions};
+use crate::build::{bias_config, config, dimensions, encoding, positions, with_key};
 use crate::file::{Case, Tensor, assert_close, numbers};
 use burn::tensor::{Device, Int, Tensor as BurnTensor};
 use longwave_kernels::Attention;
-use longwave_position::encoding::{QueryBlock, Rows};
+use longwave_position::encoding::{Heads, QueryBlock, Rows};
 use longwave_position::encodings::t5::Buckets;
 use longwave_position::{Encoding, Positions};
 
@@ -14,8 +14,8 @@ pub fn check(name: &str, case: &Case) {
         return buckets_of_distances(case);
     }
     let heads = case.usize("heads");
-    let config = bias_config(name, &case.config, &["heads"]);
-    let encoding = encoding(&config, &dimensions(heads, 4, 4 * heads), case.params());
+    let dim = if name == "grape_a" { case.usize("d") } else { 4 };
+    let encoding = encoding(&config_of(name, case), &dimensions(heads, dim, dim * heads), case.params());
     let (queries, keys) = (case.input("q_positions"), case.input("k_positions"));
     let mut outputs = case.outputs();
     if let Some(alibi) = encoding.get::<longwave_position::encodings::alibi::Alibi>() {
@@ -30,8 +30,55 @@ pub fn check(name: &str, case: &Case) {
         assert_eq!(values.len(), visible.len());
         values.into_iter().zip(&visible).filter_map(|(value, &visible)| visible.then_some(value)).collect()
     };
-    assert_close("bias", &keep(found(&encoding, &queries, &keys)), &keep(outputs.take("bias").data));
+    let found =
+        if name == "grape_a" { of_q_and_k(&encoding, case) } else { found(&encoding, &queries, &keys) };
+    if outputs.has("probs") {
+        let masked =
+            found.iter().zip(&visible).map(|(&bias, &seen)| if seen { bias } else { f64::NEG_INFINITY });
+        let masked: Vec<f64> = masked.collect();
+        let probabilities = masked.chunks(keys.data.len()).flat_map(|row| {
+            let largest = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let weights: Vec<f64> = row.iter().map(|bias| (bias - largest).exp()).collect();
+            let sum: f64 = weights.iter().sum();
+            weights.into_iter().map(move |weight| weight / sum)
+        });
+        assert_close("probs", &probabilities.collect::<Vec<_>>(), &outputs.take("probs").data);
+    }
+    assert_close("bias", &keep(found), &keep(outputs.take("bias").data));
     outputs.done();
+}
+
+/// The config of a case; the file `nape` is `alibi` for a part of the heads.
+fn config_of(name: &str, case: &Case) -> toml::Value {
+    match name {
+        "nape" => {
+            let config = config("alibi", &case.config, &["heads", "alibi_heads"]);
+            let heads = case.config.get("alibi_heads").and_then(serde_json::Value::as_i64);
+            let heads = heads.map_or_else(|| toml::Value::from("H/2"), toml::Value::from);
+            let slopes = config.get("slopes").cloned().unwrap_or_else(|| "linear".into());
+            with_key(with_key(config, "heads", heads), "slopes", slopes)
+        }
+        "bam" => {
+            with_key(config(name, &case.config, &["heads"]), "learned_mu", case.params().contains_key("mu"))
+        }
+        "grape_a" => config(name, &case.config, &["heads", "d"]),
+        _ => bias_config(name, &case.config, &["heads"]),
+    }
+}
+
+/// What an encoding adds to scores of 0, from q and k, `[heads, queries, keys]`.
+fn of_q_and_k(encoding: &Encoding, case: &Case) -> Vec<f64> {
+    let [q, k] = ["q", "k"].map(|name| case.input(name).burn::<3>().unsqueeze::<4>());
+    let ([_, heads, count, _], keys) = (q.dims(), k.dims()[2]);
+    let at = positions(&case.input("k_positions"));
+    assert!(at.values().ends_with(&case.input("q_positions").data));
+    let device = Device::flex();
+    let (tokens, input) =
+        (BurnTensor::<2, Int>::zeros([1, keys], &device), BurnTensor::zeros([1, keys, 4], &device));
+    let block =
+        QueryBlock { rows: Rows::new(0, &tokens, &at), queries: &(keys - count..keys), input: &input };
+    let scores = BurnTensor::zeros([1, heads, count, keys], &device);
+    numbers(encoding.scores(scores, Heads { q: &q, k: &k, scale: 1.0 }, block))
 }
 
 /// Every query with every key.

@@ -60,11 +60,11 @@ pub fn check(name: &str, case: &Case) {
     let [heads, _, dim] = case.input("q").shape[..] else { panic!("q") };
     let width = match case.config.get("width") {
         Some(_) => case.usize("width"),
-        None if name == "path" => case.input("x").shape[1],
+        None if ["path", "wall"].contains(&name) => case.input("x").shape[1],
         None => heads * dim,
     };
     let dimensions = dimensions(heads, dim, width);
-    let encoding = encoding(&config(name, &case.config, &["width"]), &dimensions, case.params());
+    let encoding = encoding(&config(name, &case.config, &["width", "strong"]), &dimensions, case.params());
     let text = Text::of(case, width);
     encoding.check(&text.positions).unwrap_or_else(|error| panic!("{error}"));
     let reading = reading_of(encoding.clone(), &dimensions);
@@ -97,6 +97,12 @@ pub fn check(name: &str, case: &Case) {
     }
     if let Some(path) = encoding.get::<longwave_position::encodings::path::Path>() {
         outputs.compare("beta", path.strengths(&text.input, 0).squeeze_dim::<3>(3).squeeze_dim::<2>(0));
+    }
+    if let Some(wall) = encoding.get::<longwave_position::encodings::wall::Wall>() {
+        outputs.compare("log_gates", wall.channel_gates(&text.input, 0).squeeze_dim::<3>(0));
+        if let Some(gates) = wall.scalar_gates(&text.input, 0) {
+            outputs.compare("scalar_gates", gates.squeeze_dim::<2>(0));
+        }
     }
     if let Some(cope) = encoding.get::<longwave_position::encodings::cope::Cope>() {
         let scale = 1.0 / (dim as f64).sqrt();

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 /// Checks one case of a file.
 pub fn check(name: &str, case: &Case) {
     match name {
-        "ssmax" => return scalable_softmax(case),
+        "ssmax" | "bam_ssmax" => return scalable_softmax(name, case),
         "log_n" | "qk_norm" | "key_norm" => {}
         _ => return crate::encoded::check(name, case),
     }
@@ -51,13 +51,15 @@ pub fn check(name: &str, case: &Case) {
     compare([q, k, v], attention.scale(), case, &reading, outputs);
 }
 
-/// Log-n scaling with learned factors, by itself.
-fn scalable_softmax(case: &Case) {
+/// Log-n scaling with learned factors, by itself or with the bias of `bam`.
+fn scalable_softmax(name: &str, case: &Case) {
     let [heads, queries, dim] = case.input("q").shape[..] else { panic!("q") };
     let bias = case.config["bias"] == true;
-    let none = toml::Value::String("none".to_owned());
+    let kind = if name == "bam_ssmax" { "bam" } else { "none" };
     let sizes = dimensions(heads, dim, heads * dim);
-    let mut reading = with_params(reading(&none, &sizes, LogN::Learned { row: 0, bias }), case.params());
+    let log_n = LogN::Learned { row: 0, bias, scale_bias: case.config["scales_prior"] == true };
+    let mut reading =
+        with_params(reading(&toml::Value::String(kind.to_owned()), &sizes, log_n), case.params());
     reading.layers_mut()[0].mask.window = case.config["window"].as_u64().map(|window| window as usize);
     let mut outputs = case.outputs();
     let [q, k, v] = ["q", "k", "v"].map(|name| case.input(name).burn::<3>().unsqueeze::<4>());
@@ -67,7 +69,9 @@ fn scalable_softmax(case: &Case) {
     let tokens = BurnTensor::<2, Int>::zeros([1, length], &Device::flex());
     let input = BurnTensor::zeros([1, length, heads * dim], &Device::flex());
     let block = QueryBlock { rows: Rows::new(0, &tokens, &positions), queries: &range, input: &input };
-    outputs.compare("factors", reading.learned_query_scale(block).unwrap().squeeze_dim::<2>(0));
+    if outputs.has("factors") {
+        outputs.compare("factors", reading.learned_query_scale(block).unwrap().squeeze_dim::<2>(0));
+    }
     compare([q, k, v], 1.0 / (dim as f64).sqrt(), case, &reading, outputs);
 }
 

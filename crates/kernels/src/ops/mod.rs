@@ -4,6 +4,7 @@
 pub(crate) mod adamw;
 pub(crate) mod cross_entropy;
 pub(crate) mod dropout;
+pub(crate) mod fading;
 pub(crate) mod gelu;
 pub(crate) mod head;
 pub(crate) mod linear;

@@ -94,7 +94,7 @@ mod tests {
             ("'path'", LogN::Off, true),
             ("['path', 'fox']", LogN::Off, true),
             ("['path', 'fox']", LogN::PostHoc { train_length: 16 }, true),
-            ("'path'", LogN::Learned { row: 0, bias: true }, true),
+            ("'path'", LogN::Learned { row: 0, bias: true, scale_bias: false }, true),
             // A bias by distance, and two biases.
             ("['path', 'alibi']", LogN::Off, false),
             ("['path', 'fox', 'alibi']", LogN::Off, false),

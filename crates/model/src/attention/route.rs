@@ -30,6 +30,7 @@ pub(super) enum Route {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Why {
     StickBreaking,
+    ScaledLogits,
     Scores,
     SeveralTerms,
     Mask,
@@ -42,6 +43,7 @@ impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::StickBreaking => "stick-breaking weights are no softmax",
+            Self::ScaledLogits => "learned log-n scales its biases too",
             Self::Scores => "the encoding computes with the scores",
             Self::SeveralTerms => "several encodings add to the scores",
             Self::Mask => "its mask goes by positions that do not count up by one",
@@ -99,7 +101,9 @@ pub(super) fn is_described(reading: &Reading, rows: Rows<'_>) -> bool {
 fn obstacle(reading: &Reading, rows: Rows<'_>) -> Option<Why> {
     let layer = reading.layer(rows.layer);
     let of_heads = matches!(layer.temperature, Temperature::Heads(_)) || layer.head_scale.is_some();
-    if reading.needs_scores(rows.layer, rows.positions) {
+    if reading.scales_logits(rows.layer, rows.positions) {
+        Some(Why::ScaledLogits)
+    } else if reading.needs_scores(rows.layer, rows.positions) {
         let itself = |place: &longwave_position::reading::LayerEncoding| {
             reading.encodings()[place.encoding].needs_scores(rows.positions)
         };

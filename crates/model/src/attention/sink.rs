@@ -7,7 +7,8 @@ use longwave_kernels::{self as kernels, PartialAttention};
 use longwave_position::Reading;
 use longwave_position::encoding::QueryBlock;
 
-/// q `[batch, heads, queries, d]` of the queries at hand times the learned factors of the layer, where it has some.
+/// q `[batch, heads, queries, d]` of the queries at hand, or their logits, times the learned factors of the layer, where it has
+/// some.
 pub(super) fn scaled(q: Tensor<4>, block: QueryBlock<'_>, reading: &Reading) -> Tensor<4> {
     match reading.learned_query_scale(block) {
         Some(factors) => q * factors.unsqueeze_dim(3),
@@ -25,13 +26,14 @@ pub(super) fn sharpened(q: Tensor<4>, block: QueryBlock<'_>, reading: &Reading) 
 }
 
 /// Whether the layer reads all keys at their own positions, and nothing acts on its scores after the encoding but biases:
-/// without windows, temperatures, factors of heads and sinks.
+/// without windows, temperatures, factors of heads and of logits, and sinks.
 pub(super) fn is_plain(reading: &Reading, block: QueryBlock<'_>, device: &Device) -> bool {
     let layer = block.rows.layer;
     reading.geometry(layer).is_plain()
         && reading.layer(layer).mask.window.is_none()
         && is_one(reading.layer(layer).temperature.shared())
         && reading.head_factors(layer, device).is_none()
+        && !reading.scales_logits(layer, block.rows.positions)
         && sink(block, reading).is_none()
 }
 

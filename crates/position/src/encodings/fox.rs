@@ -5,6 +5,9 @@
 //! `w_f [layers, width, heads]` from N(0, 0.02), `b_f [layers, heads]` starts at 5, so that almost nothing
 //! is forgotten at first. Positions do not enter: the order of the rows does.
 //!
+//! Cable (arXiv:2503.08067) is this encoding: its `-softplus(x_t w + b)` is `ln sigmoid(-(x_t w + b))`. Its released code leaves out
+//! `1 / sqrt(d)` too, so its published gain is not that of the bias alone.
+//!
 //! F is a running sum in f32: at F = 1000 a difference is right to 6e-5.
 
 use crate::encoding::{

@@ -30,6 +30,8 @@ encodings! {
     alibi,
     hard_alibi,
     kerple,
+    bam,
+    grape_a,
     t5,
     sandwich,
     cpb,
@@ -57,6 +59,7 @@ encodings! {
     sink_logit,
     selective_rope,
     path,
+    wall,
 }
 
 pub fn registered() -> &'static [EncodingEntry] {

@@ -141,6 +141,13 @@ impl Reading {
             .map(|learned| learned.factors(row, block.rows.positions, block.queries, mask, &device))
     }
 
+    /// Whether the learned factors of a layer multiply its whole logits, and not the queries: they scale what encodings add,
+    /// and there is something that a scaled query does not scale.
+    pub fn scales_logits(&self, layer: usize, positions: &Positions) -> bool {
+        matches!(self.layers[layer].log_n, LogN::Learned { scale_bias: true, .. })
+            && (self.layer_capabilities(layer).adds_bias || self.needs_scores(layer, positions))
+    }
+
     /// What multiplies the logits of each head of a layer, beside what all heads share: trained factors, over the
     /// temperatures of the heads. `[heads]`; none where all heads are alike.
     pub fn head_factors(&self, layer: usize, device: &Device) -> Option<Tensor<1>> {

@@ -41,6 +41,8 @@ pub enum LogN {
         row: usize,
         /// Whether there is a b.
         bias: bool,
+        /// Whether it multiplies the whole logits, what encodings add to them too.
+        scale_bias: bool,
     },
 }
 
@@ -62,7 +64,7 @@ impl LogN {
     }
 }
 
-/// The value of `log_n` in a config: `false`, `true` or `"learned"`.
+/// The value of `log_n` in a config: `false`, `true`, `"learned"` or a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogNKind {
     /// Queries stay as they are.
@@ -71,8 +73,18 @@ pub enum LogNKind {
     /// `ln n / ln L`.
     Fixed,
     /// `s ln n`, s learned for every head (scalable softmax).
-    Learned,
+    Learned(LearnedKeys),
 }
+
+/// Keys of `kind = "learned"`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct LearnedKeys {
+    /// Scales what encodings add to the logits too, as for BAM (arXiv:2505.22842); else `q.k` alone.
+    pub scale_bias: bool,
+}
+
+const LEARNED: &str = "learned";
 
 impl LogNKind {
     /// What a model has that is trained on `train_length` tokens; `bias` is for what is learned.
@@ -80,7 +92,7 @@ impl LogNKind {
         match self {
             Self::Off => LogN::Off,
             Self::Fixed => LogN::Trained { train_length },
-            Self::Learned => LogN::Learned { row: 0, bias },
+            Self::Learned(LearnedKeys { scale_bias }) => LogN::Learned { row: 0, bias, scale_bias },
         }
     }
 
@@ -89,11 +101,20 @@ impl LogNKind {
             Self::Off => return Ok(()),
             _ if train_length > 1 => return Ok(()),
             Self::Fixed => "true",
-            Self::Learned => "\"learned\"",
+            Self::Learned(_) => "\"learned\"",
         };
         Err(Error::value(key, value, "it divides by the logarithm of `train.length`, which is 1")
             .hint("train on longer sequences, or leave it out"))
     }
+}
+
+/// A table, with the kind among its keys.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    kind: String,
+    #[serde(default)]
+    scale_bias: bool,
 }
 
 impl Serialize for LogNKind {
@@ -101,7 +122,10 @@ impl Serialize for LogNKind {
         match self {
             Self::Off => serializer.serialize_bool(false),
             Self::Fixed => serializer.serialize_bool(true),
-            Self::Learned => serializer.serialize_str("learned"),
+            Self::Learned(LearnedKeys { scale_bias: false }) => serializer.serialize_str(LEARNED),
+            Self::Learned(LearnedKeys { scale_bias }) => {
+                Table { kind: LEARNED.to_owned(), scale_bias: *scale_bias }.serialize(serializer)
+            }
         }
     }
 }
@@ -113,12 +137,17 @@ impl<'de> Deserialize<'de> for LogNKind {
         enum Raw {
             Flag(bool),
             Word(String),
+            Table(Table),
         }
+        let learned = |scale_bias| Ok(Self::Learned(LearnedKeys { scale_bias }));
         match Raw::deserialize(deserializer) {
             Ok(Raw::Flag(false)) => Ok(Self::Off),
             Ok(Raw::Flag(true)) => Ok(Self::Fixed),
-            Ok(Raw::Word(word)) if word == "learned" => Ok(Self::Learned),
-            _ => Err(serde::de::Error::custom("it must be true, false or \"learned\"")),
+            Ok(Raw::Word(word)) if word == LEARNED => learned(false),
+            Ok(Raw::Table(Table { kind, scale_bias })) if kind == LEARNED => learned(scale_bias),
+            _ => Err(serde::de::Error::custom(
+                "it must be true, false, \"learned\" or { kind = \"learned\", scale_bias = true }",
+            )),
         }
     }
 }
@@ -132,8 +161,11 @@ impl JsonSchema for LogNKind {
         true
     }
 
-    fn json_schema(_generator: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "enum": [false, true, "learned"] })
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let about =
+            "The queries of every head times `s ln n`, s learned (scalable softmax, arXiv:2501.19399).";
+        let learned = crate::tagged::tagged::<LearnedKeys>(LEARNED, about, generator);
+        json_schema!({ "anyOf": [{ "enum": [false, true, LEARNED] }, learned] })
     }
 }
 
@@ -239,19 +271,26 @@ mod tests {
     }
 
     #[test]
-    fn a_config_says_true_false_or_learned() {
+    fn a_config_says_true_false_learned_or_a_table() {
         let read =
             |text: &str| toml::from_str::<toml::Table>(text).unwrap()["log_n"].clone().try_into::<LogNKind>();
         for (text, kind) in [
             ("log_n = true", LogNKind::Fixed),
             ("log_n = false", LogNKind::Off),
-            ("log_n = 'learned'", LogNKind::Learned),
+            ("log_n = 'learned'", LogNKind::Learned(LearnedKeys { scale_bias: false })),
+            ("log_n = { kind = 'learned' }", LogNKind::Learned(LearnedKeys { scale_bias: false })),
+            (
+                "log_n = { kind = 'learned', scale_bias = true }",
+                LogNKind::Learned(LearnedKeys { scale_bias: true }),
+            ),
         ] {
             assert_eq!(read(text), Ok(kind));
             assert_eq!(toml::Value::try_from(kind).unwrap().try_into::<LogNKind>(), Ok(kind));
         }
-        for wrong in ["log_n = 'yes'", "log_n = 1"] {
-            assert!(read(wrong).unwrap_err().message().contains("true, false or \"learned\""));
+        for wrong in
+            ["log_n = 'yes'", "log_n = 1", "log_n = { kind = 'fixed' }", "log_n = { scale_bias = true }"]
+        {
+            assert!(read(wrong).unwrap_err().message().contains("true, false, \"learned\""));
         }
     }
 }

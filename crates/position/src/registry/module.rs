@@ -385,7 +385,8 @@ mod tests {
 
     #[test]
     fn a_module_without_its_type_has_the_same_parameters() {
-        let alibi = Config { learned_slopes: true }.build(&dimensions(), &Init::new(0, &Device::flex()));
+        let config = Config { learned_slopes: true, ..Config::default() };
+        let alibi = config.build(&dimensions(), &Init::new(0, &Device::flex()));
         let registered = Encoding::new("alibi", alibi.clone());
         assert_eq!(shapes(&registered), shapes(&alibi));
         assert_eq!(Module::num_params(&registered), Module::num_params(&alibi));

@@ -19,7 +19,7 @@ use crate::encodings::{self, Encoding, EncodingConfig};
 use crate::init::Init;
 use crate::layout::TextLayout;
 use crate::positions::Positions;
-use crate::reading::{LayerEncoding, LayerReading, LearnedLogN, LogN, LogNKind, Mask, Reading, Temperature};
+use crate::reading::{LayerEncoding, LayerReading, LearnedLogN, LogN, Mask, Reading, Temperature};
 use crate::tokens::{Lengths, Tokens};
 use entry::{StackEntry, StackEntryKeys, listed};
 use lengths::in_tokens;
@@ -207,10 +207,8 @@ impl PositionConfig {
             }
             let keys = &entry.keys;
             let window = entry.window(&section, train_length)?;
-            let log_n = match (keys.log_n, log_n) {
-                (None, of_model) | (Some(LogNKind::Learned), of_model @ LogN::Learned { .. }) => of_model,
-                (Some(kind), _) => kind.of(train_length, false),
-            };
+            let bias = matches!(log_n, LogN::Learned { bias: true, .. });
+            let log_n = keys.log_n.map_or(log_n, |kind| kind.of(train_length, bias));
             for (local, &layer) in own.iter().enumerate() {
                 let places = (encodings.len()..).take(built.len());
                 layers[layer] = Some(LayerReading {
@@ -218,7 +216,9 @@ impl PositionConfig {
                     geometry: None,
                     mask: Mask { window, sinks: keys.sinks.unwrap_or(0) },
                     log_n: match log_n {
-                        LogN::Learned { bias, .. } => LogN::Learned { row: layer, bias },
+                        LogN::Learned { bias, scale_bias, .. } => {
+                            LogN::Learned { row: layer, bias, scale_bias }
+                        }
                         other => other,
                     },
                     logit_scale: 1.0,
@@ -285,7 +285,7 @@ fn or_mixed(value: &Value, section: &str, error: Error) -> Error {
 fn learned_log_n(layers: &mut [LayerReading], dimensions: &Dimensions, init: &Init) -> Option<LearnedLogN> {
     let (mut count, mut biased) = (0, false);
     for layer in layers {
-        if let LogN::Learned { row, bias } = &mut layer.log_n {
+        if let LogN::Learned { row, bias, .. } = &mut layer.log_n {
             *row = count;
             count += 1;
             biased |= *bias;

@@ -41,7 +41,18 @@ fn two_rotations_and_an_empty_list_are_refused() {
 
 #[test]
 fn what_computes_scores_stands_beside_biases_alone() {
-    for other in ["rope", "cope", "dape", "shaw", "pope", "scale_invariant", "selective_rope", "path"] {
+    for other in [
+        "rope",
+        "cope",
+        "dape",
+        "shaw",
+        "pope",
+        "scale_invariant",
+        "selective_rope",
+        "wall",
+        "grape_a",
+        "path",
+    ] {
         for list in [["path", other], [other, "path"]] {
             let error = build(&format!("position = {list:?}")).unwrap_err();
             assert!(error.message().contains("computes the scores of q and k as they are"), "{error}");

@@ -27,6 +27,7 @@ fn relative_scores_do_not_see_a_shift_of_all_positions() {
         "kind = 'alibi'",
         "kind = 'kerple'",
         "kind = 'kerple'\nvariant = 'power'",
+        "kind = 'grape_a'\ngate = 'both'",
         "kind = 't5'\nbuckets = 4\nmax_distance = 8",
         "kind = 'sandwich'",
         "kind = 'cpb'",

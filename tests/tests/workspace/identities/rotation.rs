@@ -1,12 +1,16 @@
 //! What is stated of rotations.
 
 use super::{
-    Matrix, ROWS, SCALE, SIZES, assert_close, build, dot, heads, logits, queries_and_keys, random, times,
+    Matrix, ROWS, SCALE, SIZES, assert_close, assert_logits, build, dot, heads, logits, queries_and_keys,
+    random, times,
 };
 use burn::tensor::{Device, Tensor};
 use longwave_kernels::{Layout, rotate};
 use longwave_position::frequency::{Frequencies, Side};
-use longwave_position::{Encoding, Positions};
+use longwave_position::reading::LogN;
+use longwave_position::{
+    Dimensions, Encoding, ExtensionConfig, Init, Lengths, PositionConfig, Positions, Reading,
+};
 
 const DIM: usize = SIZES.head_dim;
 
@@ -165,4 +169,47 @@ fn a_rotation_is_a_position_in_a_base_read_digit_by_digit() {
         assert_close(f * larger.powi(j as i32), 1.0, 1e-9, "digit j is m / beta'^j");
     }
     assert_close(converted[d / 2 - 1], frequencies[d / 2 - 1] / s, 1e-15, "the slowest");
+}
+
+#[test]
+fn an_imaginary_head_of_rope_with_its_own_queries_is_rope() {
+    // RoPE++ (arXiv:2512.07525) adds heads whose logits are `q.k sin(n f) - (q x k) cos(n f)`, band by band. RoPE gives just these for
+    // queries that are turned by -90 degrees before it, which a projection of their own can do: only a head that shares its
+    // projection with another differs.
+    let positions = Positions::range(5..5 + ROWS);
+    let [q, k] = queries_and_keys();
+    let (first, second) = (q.clone().slice_dim(3, 0..DIM / 2), q.clone().slice_dim(3, DIM / 2..DIM));
+    let turned = Tensor::cat(vec![second, first.neg()], 3);
+    let found = logits(&rope(Layout::Half), [turned, k.clone()], &positions);
+    let (q, k) = (heads(&q), heads(&k));
+    let imaginary = |head: usize, i: usize, j: usize| -> f64 {
+        let (q, k, n) = (&q[head][i], &k[head][j], i as f64 - j as f64);
+        let of_band = |(band, f): (usize, &f64)| {
+            let [a, b] = pair(Layout::Half, band);
+            let (sin, cos) = (n * f).sin_cos();
+            (q[a] * k[a] + q[b] * k[b]) * sin - (q[a] * k[b] - q[b] * k[a]) * cos
+        };
+        SCALE * bands().iter().enumerate().map(of_band).sum::<f64>()
+    };
+    assert_logits(&found, imaginary, "imaginary heads");
+}
+
+#[test]
+fn a_base_of_the_length_read_at_a_longer_one_is_a_base_conversion() {
+    // Trained with the base L and read at L' with the base L' (Oka et al. 2026): Su's first conversion multiplies the base by L'/L.
+    let sizes = Dimensions { layers: 1, ..SIZES };
+    let reading = |text: &str| {
+        let table: toml::Table = text.parse().unwrap();
+        let init = Init::new(0, &Device::flex());
+        let config = PositionConfig::from_value(&toml::Value::Table(table), "position").unwrap();
+        config.build("position", &sizes, &init, LogN::Off).unwrap()
+    };
+    let bands = |reading: &Reading| reading.rotation(0).unwrap().frequencies.inv_freq.clone();
+    let extension = ExtensionConfig::from_value(&"su_ntk_old".into(), "extend").unwrap();
+    let lengths = Lengths { train: SIZES.train_length, length: 8 * SIZES.train_length };
+    let read = extension.apply(&reading("kind = 'rope'\nbase = 'L'"), lengths).unwrap();
+    let longer = reading(&format!("kind = 'rope'\nbase = {}.0", lengths.length));
+    for (found, expected) in bands(&read).iter().zip(bands(&longer)) {
+        assert_close(*found, expected, 1e-12, "frequency");
+    }
 }

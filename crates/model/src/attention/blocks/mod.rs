@@ -67,12 +67,13 @@ pub(super) fn attention_seen<E>(
     let geometry = reading.geometry(block.rows.layer);
     let whole_rows = reading.needs_scores(block.rows.layer, block.rows.positions)
         || reading.layer_capabilities(block.rows.layer).adds_vectors;
+    let whole_logits = reading.scales_logits(block.rows.layer, block.rows.positions);
     let entries: Vec<[Tensor<4>; 2]> = geometry
         .maps
         .iter()
         .map(|&maps| {
             let [q, k] = at_positions([q.clone(), k.clone()], maps, block, reading, rotations);
-            [scaled(q, block, reading), repeat_heads(k, heads / kv_heads)]
+            [if whole_logits { q } else { scaled(q, block, reading) }, repeat_heads(k, heads / kv_heads)]
         })
         .collect();
     let v = repeat_heads(v, heads / kv_heads);
@@ -101,6 +102,9 @@ pub(super) fn attention_seen<E>(
     }
     Ok(Tensor::cat(outputs, 2))
 }
+
+/// The least logit that learned factors scale: it has no share, and minus infinity would give the factors no gradient.
+const LEAST: f32 = -1e30;
 
 /// What the queries of a block give.
 struct Probabilities {
@@ -173,6 +177,9 @@ fn probabilities(
     if let Some(bias) = options.bias_block(queries, keys, &device) {
         let held = bias.dims()[3];
         scores = scores + if held > keys { bias.slice_dim(3, 0..keys) } else { bias };
+    }
+    if reading.scales_logits(block.rows.layer, block.rows.positions) {
+        scores = scaled(scores.clamp_min(LEAST), block, reading);
     }
     // Last, so that hooks see the scores that they were trained on.
     let temperature = reading.layer(block.rows.layer).temperature.shared();

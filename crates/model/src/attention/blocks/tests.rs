@@ -125,7 +125,7 @@ fn scales_and_biases_beside_two_rotations() {
     let geometry =
         extended("'rope'", "{ kind = 'leaky_rerope', k = 3.0, allow_untrained = true }").geometry(0);
     let later = LogN::PostHoc { train_length: TRAIN };
-    let learned = LogN::Learned { row: 0, bias: true };
+    let learned = LogN::Learned { row: 0, bias: true, scale_bias: false };
     for (encoding, log_n) in [
         ("'rope'", later),
         ("['alibi', 'rope']", later),
@@ -152,7 +152,7 @@ fn scales_and_biases_beside_two_rotations() {
 fn sinks_and_learned_log_n_have_the_gradients_of_plain_operations() {
     let device = Device::flex().autodiff();
     let position = PositionConfig::from_value(&value("['rope', 'sink_logit']"), "position").unwrap();
-    let log_n = LogN::Learned { row: 0, bias: true };
+    let log_n = LogN::Learned { row: 0, bias: true, scale_bias: false };
     let mut reading = position.build("position", &SIZES, &Init::new(0, &device), log_n).unwrap();
     let geometry = extended("'rope'", "{ kind = 'rerope', window = 'L/2' }").geometry(0);
     let positions = Positions::range(0..LENGTH);
@@ -324,7 +324,8 @@ fn log_n_scales_what_is_described_by_distance() {
     let init = Init::new(6, &device);
     let input = init.normal("input", [1, LENGTH, HEADS * DIM], 1.0).val();
     let key_matrix = init.normal("keys", [HEADS * DIM, KV_HEADS * DIM], 0.3).val();
-    let scales = [LogN::Learned { row: 0, bias: false }, LogN::Trained { train_length: TRAIN }];
+    let scales =
+        [LogN::Learned { row: 0, bias: false, scale_bias: false }, LogN::Trained { train_length: TRAIN }];
     let encodings =
         ["'transformer_xl'", "'shaw'", "'deberta'", "'cope'", "{ kind = 'cope', gate_scaled = false }"];
     for (encoding, log_n) in encodings.into_iter().flat_map(|encoding| scales.map(|log_n| (encoding, log_n)))

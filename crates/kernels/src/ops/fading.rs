@@ -1,0 +1,461 @@
+//! Scores of queries and keys whose channels fade from row to row (Wall attention).
+//!
+//! `score_ij = sum_c q_ic k_jc exp(G_ic - G_jc)` for `j <= i`, G the running sum of the logs of gates between 0 and 1: it never rises
+//! (Tilde Research 2026; flash-linear-attention, `ops/wall_attn`). Scores of later keys are 0.
+//!
+//! **How:** `exp(-G_j)` alone overflows, so a block of queries and a block of keys before it have a reference row r between them, the
+//! last of the keys: with `exp(G_i - G_r)` in q and `exp(G_r - G_j)` in k, neither above 1, their scores are a product of matrices. A
+//! region of [`REGION`] queries meets all keys before it in one such product. Inside the region, halves meet halves, down to
+//! [`FEW`] rows, whose pairs are computed one by one.
+//!
+//! **The gradient of G** needs no exponentials of its own: `dG = q dq - k dk`, channel by channel.
+//!
+//! **Fused:** all of it. Nothing of size queries x keys x channels exists.
+//!
+//! **Kept for the backward pass:** the inputs.
+//!
+//! **Bytes:** with R rows of queries and of keys in all heads at least `12 R head_dim` and the scores, forward; twice that backward.
+
+use crate::machine::autodiff::{View, tensor_of};
+use crate::machine::buffers::{computed, zeros};
+use crate::machine::matmul::{Matrix, matmul};
+use crate::machine::simd::{dot, exp, vectorised};
+use crate::op::prelude::*;
+use burn::tensor::Tensor;
+use rayon::prelude::*;
+use std::ops::Range;
+
+/// Queries that share a reference row for all keys before them.
+const REGION: usize = 32;
+/// Rows whose pairs are computed one by one.
+const FEW: usize = 8;
+/// Rows of a block of the reference.
+const PLAIN_ROWS: usize = 16;
+
+/// The sizes of a call.
+#[derive(Clone, Copy, Debug)]
+struct Sizes {
+    batch: usize,
+    heads: usize,
+    queries: usize,
+    rows: usize,
+    head_dim: usize,
+}
+
+/// q `[batch, heads, queries, head_dim]` of the rows from `first` on, k and the running sums of log gates
+/// `[batch, heads, rows, head_dim]` of all rows -> `[batch, heads, queries, rows]`.
+///
+/// # Panics
+/// The shapes do not agree, or there are queries past the last row.
+pub fn fading_scores(q: Tensor<4>, k: Tensor<4>, log_gates: Tensor<4>, first: usize) -> Tensor<4> {
+    let ([batch, heads, queries, head_dim], rows) = (q.dims(), k.dims()[2]);
+    assert!(
+        [k.dims(), log_gates.dims()].iter().all(|dims| *dims == [batch, heads, rows, head_dim]),
+        "fading scores: q {:?}, k {:?} and log gates {:?}",
+        q.dims(),
+        k.dims(),
+        log_gates.dims()
+    );
+    assert!(first + queries <= rows, "fading scores: {queries} queries from {first} on, of {rows} rows");
+    let sizes = Sizes { batch, heads, queries, rows, head_dim };
+    let [scores] = run(Fading { sizes, first }, [q.into(), k.into(), log_gates.into()]);
+    scores.tensor()
+}
+
+/// In plain operations, a block of queries at a time: its own rows pair by pair, those before it by a reference row.
+fn plain(q: &Tensor<4>, k: &Tensor<4>, gates: &Tensor<4>, first: usize) -> Tensor<4> {
+    let ([batch, heads, queries, _], rows) = (q.dims(), k.dims()[2]);
+    let device = q.device();
+    let block = |start: usize| {
+        let count = PLAIN_ROWS.min(queries - start);
+        let (before, end) = (first + start, first + start + count);
+        let part = |x: &Tensor<4>, rows: Range<usize>| x.clone().slice_dim(2, rows);
+        let q = part(q, start..start + count);
+        let [own_k, own] = [k, gates].map(|x| part(x, before..end));
+        // Rows ahead would grow; they are not looked at.
+        let faded = own.clone().unsqueeze_dim::<5>(3) - own.clone().unsqueeze_dim::<5>(2);
+        let pairs = q.clone().unsqueeze_dim::<5>(3) * own_k.unsqueeze_dim::<5>(2);
+        let pairs = (pairs * faded.clamp_max(0.0).exp()).sum_dim(4).squeeze_dim::<4>(4).tril(0);
+        let mut columns = Vec::new();
+        if before > 0 {
+            let reference = part(gates, before - 1..before);
+            let q = q * (own - reference.clone()).exp();
+            let k = part(k, 0..before) * (reference - part(gates, 0..before)).exp();
+            columns.push(q.matmul(k.swap_dims(2, 3)));
+        }
+        columns.push(pairs);
+        if end < rows {
+            columns.push(Tensor::zeros([batch, heads, count, rows - end], &device));
+        }
+        Tensor::cat(columns, 3)
+    };
+    match queries {
+        0 => Tensor::zeros([batch, heads, 0, rows], &device),
+        _ => Tensor::cat((0..queries).step_by(PLAIN_ROWS).map(block).collect(), 2),
+    }
+}
+
+#[derive(Clone)]
+struct Fading {
+    sizes: Sizes,
+    /// The row of the first query.
+    first: usize,
+}
+
+impl Op<3> for Fading {
+    const NAME: &'static str = "fading scores";
+
+    fn reference(self, [q, k, gates]: [Any; 3]) -> [Any; 1] {
+        [plain(&q.tensor(), &k.tensor(), &gates.tensor(), self.first).into()]
+    }
+
+    fn cpu(self, inputs: [FlexTensor; 3], _: [bool; 3]) -> ([FlexTensor; 1], impl Gradient<Flex, 3>) {
+        let Sizes { batch, heads, queries, rows, .. } = self.sizes;
+        let scores = self.forward(&inputs.each_ref().map(View::new));
+        let gradient = move |output, _| {
+            let views = inputs.each_ref().map(View::new);
+            self.backward(&views, &View::new(&only(output))).map(Some)
+        };
+        ([tensor_of(scores, [batch, heads, queries, rows])], gradient)
+    }
+}
+
+/// What is read of a head.
+#[derive(Clone, Copy)]
+struct Head<'a> {
+    q: Matrix<'a>,
+    k: Matrix<'a>,
+    gates: Matrix<'a>,
+    /// The row of the first query.
+    first: usize,
+}
+
+/// Queries and keys, as rows of the text, with a reference row between them; or a few rows with one another.
+enum Block {
+    Cross { queries: Range<usize>, keys: Range<usize> },
+    Few(Range<usize>),
+}
+
+/// The blocks of the queries in rows `region`.
+fn blocks(region: Range<usize>) -> Vec<Block> {
+    fn within(rows: Range<usize>, blocks: &mut Vec<Block>) {
+        if rows.len() <= FEW {
+            return blocks.push(Block::Few(rows));
+        }
+        let middle = rows.start + rows.len() / 2;
+        blocks.push(Block::Cross { queries: middle..rows.end, keys: rows.start..middle });
+        within(rows.start..middle, blocks);
+        within(middle..rows.end, blocks);
+    }
+    let before = (region.start > 0).then(|| Block::Cross { queries: region.clone(), keys: 0..region.start });
+    let mut all: Vec<Block> = before.into_iter().collect();
+    within(region, &mut all);
+    all
+}
+
+/// Rows of q or k with the factors that fade them, and the factors.
+#[derive(Default)]
+struct Faded {
+    x: Vec<f32>,
+    factors: Vec<f32>,
+}
+
+impl Faded {
+    /// Rows `rows` of the gates against a reference row, `sign` 1 for queries and -1 for keys; x are the rows themselves.
+    fn fill(&mut self, x: Matrix<'_>, gates: Matrix<'_>, rows: &Range<usize>, reference: usize, sign: f32) {
+        let [count, width] = x.size();
+        for buffer in [&mut self.x, &mut self.factors] {
+            buffer.clear();
+            buffer.resize(count * width, 0.0);
+        }
+        let out = self.x.chunks_exact_mut(width).zip(self.factors.chunks_exact_mut(width));
+        for ((row, (faded, factors)), at) in (0..).zip(out).zip(rows.clone()) {
+            fade(x.row(row), gates.row(at), gates.row(reference), sign, faded, factors);
+        }
+    }
+
+    fn matrix(&self, rows: usize, width: usize) -> Matrix<'_> {
+        Matrix::new(&self.x, rows, width, width)
+    }
+}
+
+/// The buffers of one thread.
+#[derive(Default)]
+struct Buffers {
+    q: Faded,
+    k: Faded,
+    /// What a product gives.
+    product: Vec<f32>,
+    /// Factors of one pair of rows, and a key times these.
+    pair: [Vec<f32>; 2],
+}
+
+impl Head<'_> {
+    fn width(&self) -> usize {
+        self.k.size()[1]
+    }
+
+    /// Queries by their rows of the text.
+    fn queries(&self, rows: &Range<usize>) -> Matrix<'_> {
+        self.q.rows(&(rows.start - self.first..rows.end - self.first))
+    }
+
+    /// Both sides of a block, faded.
+    fn fade(&self, queries: &Range<usize>, keys: &Range<usize>, Buffers { q, k, .. }: &mut Buffers) {
+        let reference = keys.end - 1;
+        q.fill(self.queries(queries), self.gates, queries, reference, 1.0);
+        k.fill(self.k.rows(keys), self.gates, keys, reference, -1.0);
+    }
+
+    /// Fills the scores of a region, in rows `stride` apart.
+    fn scores(&self, region: &Range<usize>, out: &mut [f32], stride: usize, buffers: &mut Buffers) {
+        let width = self.width();
+        for block in blocks(region.clone()) {
+            match block {
+                Block::Cross { queries, keys } => {
+                    self.fade(&queries, &keys, buffers);
+                    let Buffers { q, k, .. } = &*buffers;
+                    let out = &mut out[(queries.start - region.start) * stride + keys.start..];
+                    let keys = k.matrix(keys.len(), width).transposed();
+                    matmul(out, stride, false, 1.0, q.matrix(queries.len(), width), keys);
+                }
+                Block::Few(rows) => {
+                    let q = self.queries(&rows);
+                    let [factors, faded] = pair_buffers(&mut buffers.pair, width);
+                    for (row, i) in rows.clone().enumerate() {
+                        let of_row = &mut out[(i - region.start) * stride..];
+                        for j in rows.start..=i {
+                            let (own, other) = (self.gates.row(i), self.gates.row(j));
+                            fade(self.k.row(j), own, other, 1.0, faded, factors);
+                            of_row[j] = product(q.row(row), faded);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Adds what q and k receive from the gradient of the scores of a region: q by its rows among the queries.
+    fn backward(
+        &self,
+        region: &Range<usize>,
+        of_scores: Matrix<'_>,
+        [of_q, of_k]: [&mut [f32]; 2],
+        buffers: &mut Buffers,
+    ) {
+        let width = self.width();
+        for block in blocks(region.clone()) {
+            match block {
+                Block::Cross { queries, keys } => {
+                    self.fade(&queries, &keys, buffers);
+                    let Buffers { q, k, product, .. } = &mut *buffers;
+                    let of_block = of_scores
+                        .rows(&(queries.start - region.start..queries.end - region.start))
+                        .columns(keys.start, keys.len());
+                    product.resize(queries.len().max(keys.len()) * width, 0.0);
+                    matmul(product, width, false, 1.0, of_block, k.matrix(keys.len(), width));
+                    add_products(&mut of_q[(queries.start - self.first) * width..], product, &q.factors);
+                    let of_keys = of_block.transposed();
+                    matmul(product, width, false, 1.0, of_keys, q.matrix(queries.len(), width));
+                    add_products(&mut of_k[keys.start * width..], product, &k.factors);
+                }
+                Block::Few(rows) => {
+                    let q = self.queries(&rows);
+                    let [factors, faded] = pair_buffers(&mut buffers.pair, width);
+                    for (row, i) in rows.clone().enumerate() {
+                        let of_row = of_scores.row(i - region.start);
+                        for j in rows.start..=i {
+                            let (own, other) = (self.gates.row(i), self.gates.row(j));
+                            fade(self.k.row(j), own, other, 1.0, faded, factors);
+                            add_scaled(&mut of_q[(i - self.first) * width..][..width], faded, of_row[j]);
+                            fade_again(q.row(row), factors, faded);
+                            add_scaled(&mut of_k[j * width..][..width], faded, of_row[j]);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Both buffers of a pair, of `width` numbers.
+fn pair_buffers(pair: &mut [Vec<f32>; 2], width: usize) -> [&mut [f32]; 2] {
+    pair.each_mut().map(|buffer| {
+        buffer.resize(width, 0.0);
+        &mut buffer[..]
+    })
+}
+
+impl Fading {
+    fn head<'a>(&self, [q, k, gates]: &'a [View<4>; 3], index: usize) -> Head<'a> {
+        let Sizes { heads, queries, rows, head_dim, .. } = self.sizes;
+        let (batch, head) = (index / heads, index % heads);
+        let [k, gates] = [k, gates].map(|x| x.head_rows(batch, head, 0, rows, head_dim));
+        Head { q: q.head_rows(batch, head, 0, queries, head_dim), k, gates, first: self.first }
+    }
+
+    fn forward(&self, views: &[View<4>; 3]) -> Vec<f32> {
+        let Sizes { batch, heads, queries, rows, .. } = self.sizes;
+        let mut scores = zeros(batch * heads * queries * rows);
+        let of_heads = scores.par_chunks_mut((queries * rows).max(1)).enumerate();
+        let regions = of_heads.flat_map(|(index, of_head)| {
+            of_head.par_chunks_mut(REGION * rows).enumerate().map(move |region| (index, region))
+        });
+        regions.for_each_init(Buffers::default, |buffers, (index, (region, out))| {
+            let start = self.first + region * REGION;
+            let region = start..start + out.len() / rows;
+            self.head(views, index).scores(&region, out, rows, buffers);
+        });
+        scores
+    }
+
+    fn backward(&self, views: &[View<4>; 3], of_scores: &View<4>) -> [FlexTensor; 3] {
+        let Sizes { batch, heads, queries, rows, head_dim } = self.sizes;
+        let [mut of_q, mut of_k] = [queries, rows].map(|rows| zeros(batch * heads * rows * head_dim));
+        let of_heads = of_q.par_chunks_mut((queries * head_dim).max(1));
+        let of_heads = of_heads.zip(of_k.par_chunks_mut((rows * head_dim).max(1))).enumerate();
+        of_heads.for_each_init(Buffers::default, |buffers, (index, (of_q, of_k))| {
+            let head = self.head(views, index);
+            for start in (0..queries).step_by(REGION) {
+                let count = REGION.min(queries - start);
+                let gradient = of_scores.head_rows(index / heads, index % heads, start, count, rows);
+                let region = self.first + start..self.first + start + count;
+                head.backward(&region, gradient, [&mut *of_q, &mut *of_k], buffers);
+            }
+        });
+        let per_head = rows * head_dim;
+        let of_gates = computed(batch * heads * per_head, per_head, |index, out| {
+            let head = self.head(views, index);
+            for (row, out) in out.chunks_exact_mut(head_dim).enumerate() {
+                let at = index * per_head + row * head_dim;
+                subtract_products(out, head.k.row(row), &of_k[at..at + head_dim]);
+                if let Some(query) = row.checked_sub(self.first).filter(|query| *query < queries) {
+                    let at = (index * queries + query) * head_dim;
+                    add_products(out, head.q.row(query), &of_q[at..at + head_dim]);
+                }
+            }
+        });
+        let shape = |rows: usize| [batch, heads, rows, head_dim];
+        [tensor_of(of_q, shape(queries)), tensor_of(of_k, shape(rows)), tensor_of(of_gates, shape(rows))]
+    }
+}
+
+vectorised! {
+    /// `factors = exp(sign (gates - reference))`, and x times these.
+    fn fade(x: &[f32], gates: &[f32], reference: &[f32], sign: f32, faded: &mut [f32], factors: &mut [f32]) {
+        let out = faded.iter_mut().zip(factors);
+        for ((faded, factor), (x, (gate, reference))) in out.zip(x.iter().zip(gates.iter().zip(reference))) {
+            *factor = exp(sign * (gate - reference));
+            *faded = x * *factor;
+        }
+    }
+
+    fn fade_again(x: &[f32], factors: &[f32], faded: &mut [f32]) {
+        for (faded, (x, factor)) in faded.iter_mut().zip(x.iter().zip(factors)) {
+            *faded = x * factor;
+        }
+    }
+
+    fn product(x: &[f32], y: &[f32]) -> f32 {
+        dot(x, y)
+    }
+
+    fn add_products(sums: &mut [f32], x: &[f32], y: &[f32]) {
+        for (sum, (x, y)) in sums.iter_mut().zip(x.iter().zip(y)) {
+            *sum += x * y;
+        }
+    }
+
+    fn subtract_products(sums: &mut [f32], x: &[f32], y: &[f32]) {
+        for (sum, (x, y)) in sums.iter_mut().zip(x.iter().zip(y)) {
+            *sum -= x * y;
+        }
+    }
+
+    fn add_scaled(sums: &mut [f32], x: &[f32], factor: f32) {
+        for (sum, x) in sums.iter_mut().zip(x) {
+            *sum += factor * x;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{assert_matches, list, numbers, tensor};
+    use burn::tensor::Device;
+
+    type Kernel = fn(Tensor<4>, Tensor<4>, Tensor<4>, usize) -> Tensor<4>;
+
+    fn by_plain(q: Tensor<4>, k: Tensor<4>, gates: Tensor<4>, first: usize) -> Tensor<4> {
+        plain(&q, &k, &gates, first)
+    }
+
+    /// `[batch, heads, queries, rows, head_dim]` and the first query.
+    fn call(inputs: &[Tensor<1>], (sizes, first): (Sizes, usize), kernel: Kernel) -> Tensor<4> {
+        let Sizes { batch, heads, queries, rows, head_dim } = sizes;
+        // Heads and rows swapped, so that they do not lie contiguously.
+        let of = |index: usize, rows: usize| {
+            inputs[index].clone().reshape([batch, rows, heads, head_dim]).swap_dims(1, 2)
+        };
+        let gates = of(2, rows).square().mul_scalar(0.3).cumsum(2).neg();
+        kernel(of(0, queries), of(1, rows), gates, first)
+    }
+
+    #[test]
+    fn agrees_with_the_reference() {
+        let plain = Sizes { batch: 2, heads: 2, queries: 37, rows: 37, head_dim: 5 };
+        for (sizes, first) in [
+            (plain, 0),
+            (Sizes { queries: 1, rows: 1, ..plain }, 0),
+            // Queries at the end of a text, and rows after the last query.
+            (Sizes { queries: 5, rows: 50, head_dim: 16, ..plain }, 41),
+            (Sizes { batch: 1, heads: 3, queries: 70, rows: 100, head_dim: 8 }, 13),
+        ] {
+            let Sizes { batch, heads, queries, rows, head_dim } = sizes;
+            let counts = [queries, rows, rows].map(|rows| batch * heads * rows * head_dim);
+            let inputs: Vec<_> = (1..).zip(counts).map(|(seed, count)| numbers(seed, count)).collect();
+            assert_matches(
+                &format!("{sizes:?} from {first}"),
+                &inputs,
+                |inputs| call(inputs, (sizes, first), fading_scores),
+                |inputs| call(inputs, (sizes, first), by_plain),
+            );
+        }
+    }
+
+    /// `exp(-G)` leaves f32 within the text, and differences do not.
+    #[test]
+    fn strong_gates_do_not_overflow() {
+        let device = Device::flex();
+        let shape = [1, 1, 100, 4];
+        let (q, k) = (tensor::<4>(1, shape, &device), tensor::<4>(2, shape, &device));
+        let gates = Tensor::<4>::full(shape, -3.0, &device).cumsum(2);
+        for kernel in [fading_scores as Kernel, by_plain] {
+            let scores = list(kernel(q.clone(), k.clone(), gates.clone(), 0));
+            let (q, k) = (list(q.clone()), list(k.clone()));
+            for (index, score) in scores.iter().enumerate() {
+                let (i, j) = (index / 100, index % 100);
+                let dot: f64 = (0..4).map(|c| f64::from(q[i * 4 + c]) * f64::from(k[j * 4 + c])).sum();
+                let expected = if j > i { 0.0 } else { dot * (-3.0 * (i - j) as f64).exp() };
+                assert!(
+                    (f64::from(*score) - expected).abs() < 1e-6 * (1.0 + expected.abs()),
+                    "{i} {j}: {score}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn threads_change_no_bit() {
+        let sizes = (Sizes { batch: 2, heads: 2, queries: 70, rows: 70, head_dim: 8 }, 0);
+        let inputs: Vec<_> = (1..4).map(|seed| numbers(seed, 2 * 2 * 70 * 8)).collect();
+        let run = |threads: usize| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| {
+                crate::testing::differentiate(&Device::flex(), &inputs, |x| call(x, sizes, fading_scores))
+            })
+        };
+        assert_eq!(run(1), run(3));
+    }
+}

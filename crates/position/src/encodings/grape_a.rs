@@ -1,0 +1,191 @@
+//! `grape_a`: `ALiBi` whose slope the key, the query, or both decide.
+//!
+//! `logit_ij += -n softplus(omega_h) slope_h g`, n = i - j, slope that of `alibi` (Zhang et al. 2026, arXiv:2512.07805;
+//! model-architectures/GRAPE, `llama-mha-grape-a-keygated.py` and its two siblings). The gate g is `softplus(u_h . k_j / sqrt(d))` of the
+//! key, `softplus(w_h . q_i / sqrt(d))` of the query, or their sum; u and w have norm 1 where they are used, and q and k are those of the
+//! logits: normalised, rotated and scaled by log-n where the layer does so. `u, w [layers, heads, head_dim]` from N(0, 1/d),
+//! `softplus(omega)` starts at 1. Interpolated by s, every distance is divided by s.
+//!
+//! The published models have no rotation beside it.
+
+use super::alibi::slopes;
+use crate::distance::{of_block, upload};
+use crate::encoding::{
+    Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Heads, Position, PositionUse, QueryBlock,
+    check_positive,
+};
+use crate::init::Init;
+use crate::parameter::ParameterSpec;
+use crate::per_layer::at_layer;
+use crate::positions::Positions;
+use burn::module::{Module, Param};
+use burn::tensor::Tensor;
+use burn::tensor::activation::softplus;
+use longwave_core::Result;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What decides the slope.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Gate {
+    /// The key.
+    #[default]
+    Key,
+    /// The query.
+    Query,
+    /// The sum of both gates.
+    Both,
+}
+
+/// Keys of `kind = "grape_a"`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// What decides the slope.
+    pub gate: Gate,
+    /// The least norm that u and w are divided by.
+    pub eps: f64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { gate: Gate::Key, eps: 1e-6 }
+    }
+}
+
+/// The gates.
+#[derive(Module, Debug)]
+pub struct GrapeA {
+    /// `[layers, heads]`.
+    pub omega: Param<Tensor<2>>,
+    /// `[layers, heads, head_dim]`, where keys decide.
+    pub u: Option<Param<Tensor<3>>>,
+    /// `[layers, heads, head_dim]`, where queries decide.
+    pub w: Option<Param<Tensor<3>>>,
+    #[module(skip)]
+    slopes: Vec<f64>,
+    #[module(skip)]
+    eps: f64,
+    #[module(skip)]
+    scale: f64,
+}
+
+impl Configure for Config {
+    type Encoding = GrapeA;
+    const KIND: &'static str = "grape_a";
+    const DESCRIPTION: &'static str = "a linear penalty whose slope keys or queries decide (GRAPE-A)";
+    const SOURCE: &'static str = "arXiv:2512.07805";
+    const FORMULA: &'static str = "a_{mn} = q_m · k_n / √d − ζ(g_h) c_h ζ(u_h · k_n / (|u_h| √d)) (m − n), g and u learned\n\
+        c_h = 2^{−8(h+1)/P}, for h < P = 2^{⌊log_2 H⌋}\n\
+        c_h = 2^{−4(2(h−P)+1)/P}, for h ≥ P\n\
+        ζ(r) = ln(1 + exp(r))";
+    const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: the penalty goes on growing");
+    const VARIANTS: &'static [&'static str] = &["gate = 'query'", "gate = 'both'"];
+
+    fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
+        check_positive(section, "eps", self.eps)
+    }
+
+    fn build(&self, dimensions: &Dimensions, init: &Init) -> GrapeA {
+        let Dimensions { layers, heads, head_dim, .. } = *dimensions;
+        let vector = |name: &str| {
+            let deviation = 1.0 / (head_dim as f64).sqrt();
+            init.normal(&format!("position.grape_a.{name}"), [layers, heads, head_dim], deviation)
+        };
+        GrapeA {
+            // softplus(ln(e - 1)) = 1.
+            omega: init.constant([layers, heads], 1f64.exp_m1().ln()),
+            u: (self.gate != Gate::Query).then(|| vector("u")),
+            w: (self.gate != Gate::Key).then(|| vector("w")),
+            slopes: slopes(heads),
+            eps: self.eps,
+            scale: 1.0,
+        }
+    }
+}
+
+impl GrapeA {
+    /// The gates of rows of q or k `[batch, heads, rows, head_dim]`: `[batch, heads, rows, 1]`.
+    fn gates(&self, x: &Tensor<4>, vector: &Param<Tensor<3>>, layer: usize) -> Tensor<4> {
+        let vector = at_layer::<3, 2>(vector, layer); // [heads, head_dim]
+        let norm = vector.clone().square().sum_dim(1).sqrt().clamp_min(self.eps);
+        let [heads, dim] = vector.dims();
+        let vector = (vector / norm).div_scalar((dim as f64).sqrt()).reshape([1, heads, dim, 1]);
+        softplus(x.clone().matmul(vector), 1.0)
+    }
+}
+
+impl Position for GrapeA {
+    fn parameters(&self) -> Vec<ParameterSpec> {
+        let vectors = [self.u.as_ref().map(|_| "u"), self.w.as_ref().map(|_| "w")];
+        let spec = |name| ParameterSpec::undecayed(name, &["layers", "heads", "head_dim"]);
+        let omega = ParameterSpec::undecayed("omega", &["layers", "heads"]);
+        std::iter::once(omega).chain(vectors.into_iter().flatten().map(spec)).collect()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            position_use: PositionUse::Distances,
+            head_use: HeadUse::Reads,
+            scratch_per_score: 2,
+            ..Capabilities::default()
+        }
+    }
+
+    fn needs_scores(&self, _positions: &Positions) -> bool {
+        true
+    }
+
+    fn scores(&self, scores: Tensor<4>, heads: Heads<'_>, block: QueryBlock<'_>) -> Tensor<4> {
+        let (layer, device) = (block.rows.layer, scores.device());
+        let of_keys = self.u.as_ref().map(|u| self.gates(heads.k, u, layer).swap_dims(2, 3)); // [batch, heads, 1, keys]
+        let of_queries = self.w.as_ref().map(|w| self.gates(heads.q, w, layer)); // [batch, heads, queries, 1]
+        let slopes = softplus(at_layer::<2, 1>(&self.omega, layer), 1.0) * upload(&self.slopes, &device);
+        let slopes = slopes.reshape([1, self.slopes.len(), 1, 1]);
+        let positions = block.rows.positions;
+        let shape = [positions.rows(), 1, block.queries.len(), positions.length()];
+        let distances = upload(&of_block(block, self.scale), &device).reshape(shape);
+        let gates = [of_keys, of_queries].into_iter().flatten().map(|gates| gates * slopes.clone());
+        match gates.reduce(|sum, gates| sum + gates) {
+            Some(gates) => scores - distances * gates,
+            None => scores,
+        }
+    }
+
+    fn interpolate(&mut self, scale: f64) -> bool {
+        self.scale *= scale;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Inputs, build, message_of};
+    use burn::tensor::Device;
+
+    /// Gates of q and k that are 0 are ln 2: the penalty is that of `ALiBi` times it.
+    #[test]
+    fn of_zeros_it_is_alibi_by_ln_2() {
+        let device = Device::flex();
+        let positions = Positions::range(3..9);
+        let inputs = Inputs::random("", 6, &device);
+        let block =
+            QueryBlock { rows: crate::encoding::Rows::new(0, &inputs.tokens, &positions), queries: &(4..6), input: &inputs.hidden };
+        for (gate, factor) in [("key", 1.0), ("query", 1.0), ("both", 2.0)] {
+            let encoding = build(&format!("kind = 'grape_a'\ngate = '{gate}'"), &device);
+            let (q, k) = (Tensor::zeros([1, 2, 2, 4], &device), Tensor::zeros([1, 2, 6, 4], &device));
+            let scores = Tensor::zeros([1, 2, 2, 6], &device);
+            let found = encoding.scores(scores, Heads { q: &q, k: &k, scale: 0.5 }, block);
+            let found: Vec<f32> = found.into_data().try_to_vec().unwrap();
+            for (index, found) in found.into_iter().enumerate() {
+                let (head, query, key) = (index / 12, 4 + index / 6 % 2, index % 6);
+                let n = query.saturating_sub(key) as f64;
+                let expected = -n * slopes(2)[head] * factor * std::f64::consts::LN_2;
+                assert!((f64::from(found) - expected).abs() < 1e-6, "{gate} {index}: {found} {expected}");
+            }
+        }
+        assert!(message_of("kind = 'grape_a'\neps = 0.0").contains("position.eps"));
+    }
+}

@@ -1,0 +1,183 @@
+//! `wall`: every channel of a key fades on its own, as the text decides.
+//!
+//! `logit_ij = sum_c q_ic k_jc exp(G_ic - G_jc) / sqrt(head_dim)`, G the inclusive running sum of `ln sigmoid(x_t w_g + b_g)`, a gate for
+//! each query head and channel, x the layer's normalised input (Wall attention, Tilde Research 2026; fla-org's
+//! flash-linear-attention, `layers/wall_attn.py`). Gates of 1 are plain attention. Where all channels of a head share a gate the logit
+//! shrinks to 0; that of `fox` falls without end. `w_g [layers, width, heads head_dim]` from N(0, 0.02), `b_g` starts at 8, so that almost
+//! nothing fades at first. With `scalar_gate = true` the logit also gets `S_i - S_j`, the gates of `fox` with a bias of 8, after the scale.
+//!
+//! Positions do not enter, only the order of the rows, and there are no frequencies. Scores are computed from q and k as they are: no
+//! other encoding of the layer may rotate them or compute scores; biases go with it. The published model has no other encoding.
+//! G is a running sum in f32: at G = 1000 a difference is right to 6e-5.
+//!
+//! [`fading_scores`] computes the scores of a block of queries; no exponent above 0 is taken.
+
+use crate::encoding::{
+    Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Heads, Position, PositionUse, QueryBlock,
+};
+use crate::init::Init;
+use crate::parameter::ParameterSpec;
+use crate::per_layer::at_layer;
+use crate::positions::Positions;
+use burn::module::{Module, Param};
+use burn::tensor::{Tensor, activation::log_sigmoid};
+use longwave_kernels::{Bias, fading_scores};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Keys of `kind = "wall"`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// One more gate for each head, which lowers the logit as that of `fox` does.
+    pub scalar_gate: bool,
+}
+
+/// The gates.
+#[derive(Module, Debug)]
+pub struct Wall {
+    /// `[layers, width, heads head_dim]`.
+    pub w_g: Param<Tensor<3>>,
+    /// `[layers, heads head_dim]`.
+    pub b_g: Param<Tensor<2>>,
+    /// `[layers, width, heads]`.
+    pub w_s: Option<Param<Tensor<3>>>,
+    /// `[layers, heads]`.
+    pub b_s: Option<Param<Tensor<2>>>,
+    #[module(skip)]
+    heads: usize,
+}
+
+impl Configure for Config {
+    type Encoding = Wall;
+    const KIND: &'static str = "wall";
+    const DESCRIPTION: &'static str = "learned gates fade every channel of earlier keys (Wall attention)";
+    const SOURCE: &'static str = "Tilde Research 2026, github.com/fla-org/flash-linear-attention";
+    const FORMULA: &'static str = "a_{mn} = Σ_j q_{m,j} g_{mn,j} k_{n,j} / √d, j a channel of the head\n\
+        g_{mn,j} = Π_{t=n+1}^{m} σ(x_t · w_{h,j} + c_{h,j}), x_t normalised, w and c learned\n\
+        σ(u) = 1 / (1 + exp(−u))";
+    const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: channels go on fading");
+    const VARIANTS: &'static [&'static str] = &["scalar_gate = true"];
+
+    fn build(&self, dimensions: &Dimensions, init: &Init) -> Wall {
+        let Dimensions { layers, width, heads, head_dim, .. } = *dimensions;
+        let normal = |name: &str, outputs| {
+            init.normal(&format!("position.wall.{name}"), [layers, width, outputs], 0.02)
+        };
+        Wall {
+            w_g: normal("w_g", heads * head_dim),
+            b_g: init.constant([layers, heads * head_dim], 8.0),
+            w_s: self.scalar_gate.then(|| normal("w_s", heads)),
+            b_s: self.scalar_gate.then(|| init.constant([layers, heads], 8.0)),
+            heads,
+        }
+    }
+}
+
+/// The running sums of the logs of gates, `[batch, length, gates]`, of an input `[batch, length, width]`.
+fn log_gates(input: &Tensor<3>, w: &Param<Tensor<3>>, b: &Param<Tensor<2>>, layer: usize) -> Tensor<3> {
+    let [batch, length, width] = input.dims();
+    let gates = input.clone().reshape([batch * length, width]).matmul(at_layer(w, layer))
+        + at_layer::<2, 1>(b, layer).unsqueeze();
+    let count = gates.dims()[1];
+    log_sigmoid(gates).reshape([batch, length, count]).cumsum(1)
+}
+
+impl Wall {
+    /// G of every row of an input `[batch, length, width]`: `[batch, heads, length, head_dim]`.
+    pub fn channel_gates(&self, input: &Tensor<3>, layer: usize) -> Tensor<4> {
+        let gates = log_gates(input, &self.w_g, &self.b_g, layer);
+        let [batch, length, channels] = gates.dims();
+        gates.reshape([batch, length, self.heads, channels / self.heads]).swap_dims(1, 2)
+    }
+
+    /// S of every row, `[batch, heads, length]`, where there is such a gate.
+    pub fn scalar_gates(&self, input: &Tensor<3>, layer: usize) -> Option<Tensor<3>> {
+        let (w, b) = (self.w_s.as_ref()?, self.b_s.as_ref()?);
+        Some(log_gates(input, w, b, layer).swap_dims(1, 2))
+    }
+}
+
+impl Position for Wall {
+    fn parameters(&self) -> Vec<ParameterSpec> {
+        let mut listed = vec![
+            ParameterSpec::decayed("w_g", &["layers", "width", "channels"]),
+            ParameterSpec::undecayed("b_g", &["layers", "channels"]),
+        ];
+        if self.w_s.is_some() {
+            listed.push(ParameterSpec::decayed("w_s", &["layers", "width", "heads"]));
+            listed.push(ParameterSpec::undecayed("b_s", &["layers", "heads"]));
+        }
+        listed
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            position_use: PositionUse::Order,
+            head_use: HeadUse::Reads,
+            adds_bias: self.w_s.is_some(),
+            reads_input: true,
+            computes_scores: true,
+            ..Capabilities::default()
+        }
+    }
+
+    fn bias(&self, block: QueryBlock<'_>) -> Bias {
+        match self.scalar_gates(block.input, block.rows.layer) {
+            Some(key) => Bias::Pair { query: key.clone().slice_dim(2, block.queries.clone()), key },
+            None => Bias::None,
+        }
+    }
+
+    fn needs_scores(&self, _positions: &Positions) -> bool {
+        true
+    }
+
+    fn scores(&self, _scores: Tensor<4>, heads: Heads<'_>, block: QueryBlock<'_>) -> Tensor<4> {
+        let Heads { q, k, scale } = heads;
+        let gates = self.channel_gates(block.input, block.rows.layer);
+        fading_scores(q.clone().mul_scalar(scale), k.clone(), gates, block.queries.start)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Inputs, attend, build};
+    use burn::tensor::Device;
+
+    /// With one gate for all channels and rows a logit is that of plain attention times a power of the gate.
+    #[test]
+    fn equal_gates_are_a_factor_by_distance() {
+        let device = Device::flex();
+        let mut wall = build("kind = 'wall'", &device).get::<Wall>().unwrap().clone();
+        wall.w_g = Param::from_tensor(wall.w_g.val().zeros_like());
+        wall.b_g = Param::from_tensor(wall.b_g.val().zeros_like());
+        let positions = Positions::range(0..6);
+        let inputs = Inputs::random("", 6, &device);
+        let [q, k, _] = inputs.qkv.clone();
+        let block = QueryBlock { rows: inputs.rows(&wall, 0, &positions), queries: &(2..6), input: &inputs.hidden };
+        let products = q.clone().matmul(k.clone().swap_dims(2, 3));
+        let scores = Tensor::zeros([1, 2, 4, 6], &device);
+        let found = wall.scores(scores, Heads { q: &q.slice_dim(2, 2..6), k: &k, scale: 0.5 }, block);
+        for (row, i) in (2..6).enumerate() {
+            for j in 0..=i {
+                let of = |x: &Tensor<4>, row: usize| {
+                    x.clone().slice_dim(2, row..row + 1).slice_dim(3, j..j + 1).slice_dim(1, 1..2)
+                };
+                let expected = of(&products, i).mul_scalar(0.5 * 0.5_f64.powi((i - j) as i32));
+                let off = (of(&found, row) - expected).abs().into_scalar::<f32>();
+                assert!(off < 1e-5, "{i} {j}: {off}");
+            }
+        }
+    }
+
+    #[test]
+    fn it_starts_almost_as_plain_attention() {
+        let device = Device::flex();
+        let (positions, inputs) = (Positions::range(0..9), Inputs::random("", 9, &device));
+        let out = |text: &str| attend(&*build(text, &device), 0, &positions, &inputs).1;
+        let off = (out("kind = 'wall'\nscalar_gate = true") - out("kind = 'none'")).abs().max();
+        assert!(off.into_scalar::<f32>() < 0.02);
+    }
+}

@@ -42,6 +42,15 @@ pub enum LogN {
         /// Whether there is a b.
         bias: bool,
     },
+    /// `1 + beta ln(n + 1)^gamma`: [`AdaptiveLogN`](super::AdaptiveLogN).
+    Adaptive {
+        /// Which row of the parameters is the layer's.
+        row: usize,
+        /// Whether beta and gamma are of every query, from the layer's input; else they are numbers of the head.
+        from_input: bool,
+        /// Whether the maps of the input have biases.
+        bias: bool,
+    },
 }
 
 impl LogN {
@@ -49,7 +58,7 @@ impl LogN {
     pub fn factor(self, keys: f64) -> f64 {
         let ratio = |length: usize| keys.ln() / (length as f64).ln();
         match self {
-            Self::Off => 1.0,
+            Self::Off | Self::Adaptive { .. } => 1.0,
             Self::Trained { train_length } => ratio(train_length),
             Self::PostHoc { train_length } => ratio(train_length).max(1.0),
             Self::Learned { .. } => keys.ln(),
@@ -58,11 +67,16 @@ impl LogN {
 
     /// Whether training had it.
     pub(crate) fn is_trained(self) -> bool {
-        matches!(self, Self::Trained { .. } | Self::Learned { .. })
+        !matches!(self, Self::Off | Self::PostHoc { .. })
+    }
+
+    /// Whether parameters have a part in it.
+    pub fn is_learned(self) -> bool {
+        matches!(self, Self::Learned { .. } | Self::Adaptive { .. })
     }
 }
 
-/// The value of `log_n` in a config: `false`, `true` or `"learned"`.
+/// The value of `log_n` in a config: `false`, `true`, `"learned"`, `"adaptive"` or `"power"`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogNKind {
     /// Queries stay as they are.
@@ -72,7 +86,15 @@ pub enum LogNKind {
     Fixed,
     /// `s ln n`, s learned for every head (scalable softmax).
     Learned,
+    /// `1 + beta ln(n + 1)^gamma`, beta and gamma of every query and head from the layer's input (`ASEntmax`).
+    Adaptive,
+    /// The same with learned numbers of the head.
+    Power,
 }
+
+const LEARNED: &str = "learned";
+const ADAPTIVE: &str = "adaptive";
+const POWER: &str = "power";
 
 impl LogNKind {
     /// What a model has that is trained on `train_length` tokens; `bias` is for what is learned.
@@ -81,12 +103,14 @@ impl LogNKind {
             Self::Off => LogN::Off,
             Self::Fixed => LogN::Trained { train_length },
             Self::Learned => LogN::Learned { row: 0, bias },
+            Self::Adaptive => LogN::Adaptive { row: 0, from_input: true, bias },
+            Self::Power => LogN::Adaptive { row: 0, from_input: false, bias: false },
         }
     }
 
     pub fn check(self, key: &str, train_length: usize) -> longwave_core::Result<()> {
         let value = match self {
-            Self::Off => return Ok(()),
+            Self::Off | Self::Adaptive | Self::Power => return Ok(()),
             _ if train_length > 1 => return Ok(()),
             Self::Fixed => "true",
             Self::Learned => "\"learned\"",
@@ -101,7 +125,9 @@ impl Serialize for LogNKind {
         match self {
             Self::Off => serializer.serialize_bool(false),
             Self::Fixed => serializer.serialize_bool(true),
-            Self::Learned => serializer.serialize_str("learned"),
+            Self::Learned => serializer.serialize_str(LEARNED),
+            Self::Adaptive => serializer.serialize_str(ADAPTIVE),
+            Self::Power => serializer.serialize_str(POWER),
         }
     }
 }
@@ -117,8 +143,12 @@ impl<'de> Deserialize<'de> for LogNKind {
         match Raw::deserialize(deserializer) {
             Ok(Raw::Flag(false)) => Ok(Self::Off),
             Ok(Raw::Flag(true)) => Ok(Self::Fixed),
-            Ok(Raw::Word(word)) if word == "learned" => Ok(Self::Learned),
-            _ => Err(serde::de::Error::custom("it must be true, false or \"learned\"")),
+            Ok(Raw::Word(word)) if word == LEARNED => Ok(Self::Learned),
+            Ok(Raw::Word(word)) if word == ADAPTIVE => Ok(Self::Adaptive),
+            Ok(Raw::Word(word)) if word == POWER => Ok(Self::Power),
+            _ => Err(serde::de::Error::custom(
+                "it must be true, false, \"learned\", \"adaptive\" or \"power\"",
+            )),
         }
     }
 }
@@ -133,7 +163,7 @@ impl JsonSchema for LogNKind {
     }
 
     fn json_schema(_generator: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "enum": [false, true, "learned"] })
+        json_schema!({ "enum": [false, true, LEARNED, ADAPTIVE, POWER] })
     }
 }
 
@@ -190,7 +220,7 @@ impl LearnedLogN {
 }
 
 /// The number of keys that a mask leaves to each of some queries, row after row; `positions` are those of all keys.
-fn visible_keys(positions: &Positions, queries: &Range<usize>, mask: Mask) -> Vec<f64> {
+pub(super) fn visible_keys(positions: &Positions, queries: &Range<usize>, mask: Mask) -> Vec<f64> {
     let seen = positions.columns(queries.clone());
     let Some(window) = mask.window else { return seen.keys_seen().collect() };
     if positions.consecutive() {
@@ -239,19 +269,26 @@ mod tests {
     }
 
     #[test]
-    fn a_config_says_true_false_or_learned() {
+    fn a_config_says_which() {
         let read =
             |text: &str| toml::from_str::<toml::Table>(text).unwrap()["log_n"].clone().try_into::<LogNKind>();
         for (text, kind) in [
             ("log_n = true", LogNKind::Fixed),
             ("log_n = false", LogNKind::Off),
             ("log_n = 'learned'", LogNKind::Learned),
+            ("log_n = 'adaptive'", LogNKind::Adaptive),
+            ("log_n = 'power'", LogNKind::Power),
         ] {
             assert_eq!(read(text), Ok(kind));
             assert_eq!(toml::Value::try_from(kind).unwrap().try_into::<LogNKind>(), Ok(kind));
         }
         for wrong in ["log_n = 'yes'", "log_n = 1"] {
-            assert!(read(wrong).unwrap_err().message().contains("true, false or \"learned\""));
+            assert!(
+                read(wrong)
+                    .unwrap_err()
+                    .message()
+                    .contains("true, false, \"learned\", \"adaptive\" or \"power\"")
+            );
         }
     }
 }

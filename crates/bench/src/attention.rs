@@ -13,7 +13,7 @@ use burn::tensor::ops::AttentionModuleOptions;
 use burn::tensor::{Device, Tensor, TensorData};
 use longwave_core::{Error, Result};
 use longwave_kernels::{
-    Attention, Bias, attention, attention_by_distance, softmax, use_reference, with_gradients,
+    Attention, Bias, attention, attention_by_distance, normalise, use_reference, with_gradients,
 };
 
 /// Lengths that are measured unless others are asked for.
@@ -178,7 +178,7 @@ fn plainly(bench: &Bench, inputs: Vec<Tensor<4>>) -> Tensor<4> {
     let [is_far, hidden] = [is_far, hidden].map(|mask| mask.expand(near.dims()));
     let scores = near.mask_where(is_far, far).mul_scalar(causal.scale).mask_fill(hidden, f32::NEG_INFINITY);
     use_reference(true);
-    let output = softmax(scores).matmul(v);
+    let output = normalise(scores, &causal.normaliser, 0).matmul(v);
     bench.asked_kernels();
     output
 }

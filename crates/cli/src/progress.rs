@@ -41,7 +41,8 @@ impl Progress {
             bar.set_position(done);
             bar
         });
-        let asked = || Duration::try_from_secs_f64(std::env::var("LONGWAVE_PROGRESS").ok()?.parse().ok()?).ok();
+        let asked =
+            || Duration::try_from_secs_f64(std::env::var("LONGWAVE_PROGRESS").ok()?.parse().ok()?).ok();
         let (now, quiet) = (Instant::now(), asked().unwrap_or(QUIET));
         Self { bar, what: what.to_owned(), unit, total, start: now, first: done, quiet, last_line: now }
     }

@@ -13,8 +13,7 @@
 //! | [`path_attention`](path_attention()) | causal attention whose keys are reflected by the rows between them and a query |
 //! | [`linear_attention`](linear_attention()) | causal attention by features in place of a softmax, with the rotation of the numerator |
 //! | [`fading_scores`] | scores of queries and keys whose channels fade from row to row, by gates |
-//! | [`softmax`](softmax()) | the softmax of scores, with zeros for a row whose scores are all hidden |
-//! | [`stick_breaking`](stick_breaking()) | the shares that keys break off a stick, newest first, and the rest |
+//! | [`normalise`] | the weights of scores by a [`Normaliser`]: the softmax, [`entmax`], [`Lssar`], [`StickBreaking`] |
 //! | [`polar`](polar()) | channels as vectors in the plane: lengths by softplus, given angles |
 //! | [`rms_norm`], [`layer_norm`], [`unit_norm`] | normalisation of rows and its gain, also of the rows of heads |
 //! | [`gelu`], [`swiglu`] | the feed-forward activations |
@@ -60,8 +59,9 @@ pub use attention::linear::linear_attention;
 pub use attention::pair::{PairAttention, pair_attention};
 pub use attention::path::{PathAttention, Reflections, path_attention, path_scores};
 pub use attention::{
-    Attention, Bias, CountedVectors, PartialAttention, RelativeVectors, VectorTable, attention,
-    attention_by_distance, merge, partial_attention, partial_attention_by_distance, repeat_heads,
+    Attention, Bias, CountedVectors, Lssar, Normaliser, PartialAttention, RelativeVectors, Softmax,
+    StickBreaking, VectorTable, attention, attention_by_distance, entmax, merge, normalise,
+    partial_attention, partial_attention_by_distance, repeat_heads,
 };
 pub use machine::bf16::arithmetic_name as bf16_arithmetic;
 pub use machine::device::{self, DeviceChoice};
@@ -79,8 +79,6 @@ pub use ops::polar::polar;
 pub use ops::precision::Precision;
 pub use ops::reduce::{accumulate, clip_factor, mean, sum, sum_of_squares, sums_of_squares};
 pub use ops::rotary::{Heads, Layout, RotationTable, rotate, split_rotate};
-pub use ops::softmax::softmax;
-pub use ops::stick_breaking::{Shares, stick_breaking};
 pub use ops::swiglu::swiglu;
 pub use vjp::with_gradients;
 

@@ -3,11 +3,13 @@
 //! Operations on queries and keys have many forms each; their tests and `selfcheck` list these.
 
 use crate::{
-    Precision, Shares, cross_entropy, dropout, fading_scores, gelu, head_loss, layer_norm, linear, mean,
-    rms_norm, rms_norm_residual, softmax, stick_breaking, sum, swiglu, unit_norm,
+    Lssar, Normaliser, Precision, Softmax, StickBreaking, cross_entropy, dropout, entmax, fading_scores,
+    gelu, head_loss, layer_norm, linear, mean, normalise, rms_norm, rms_norm_residual, sum, swiglu,
+    unit_norm,
 };
 use burn::tensor::{Bool, Int, Tensor, TensorData};
 use longwave_core::random::StreamKey;
+use std::sync::Arc;
 
 /// A call of an operation: flat inputs, a flat output.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +28,15 @@ const WIDTH: usize = 74;
 fn flat<const D: usize>(tensor: Tensor<D>) -> Tensor<1> {
     let count = tensor.shape().num_elements();
     tensor.reshape([count])
+}
+
+/// The weights of scores, of which each query sees those up to its own; the first of every five sees nothing.
+fn weights(scores: &Tensor<1>, rows: usize, normaliser: &Arc<dyn Normaliser>) -> Tensor<1> {
+    let scores = scores.clone().mul_scalar(5.0).reshape([1, 1, rows, WIDTH]);
+    let hidden = (0..rows * WIDTH).map(|n| (n / WIDTH).is_multiple_of(5) || n % WIDTH > n / WIDTH);
+    let hidden = TensorData::new(hidden.collect::<Vec<bool>>(), [1, 1, rows, WIDTH]);
+    let hidden = Tensor::<4, Bool>::from_data(hidden, &scores.device());
+    flat(normalise(scores.mask_fill(hidden, f32::NEG_INFINITY), normaliser, 0))
 }
 
 /// Every operation on rows.
@@ -93,27 +104,26 @@ pub const OPERATIONS: &[Operation] = &[
         },
     },
     Operation {
-        name: "softmax, some rows hidden",
+        name: "weights of scores by softmax",
         sizes: |rows| vec![rows * WIDTH],
-        run: |inputs, rows| {
-            let scores = inputs[0].clone().mul_scalar(5.0).reshape([1, rows, WIDTH]);
-            let hidden: Vec<bool> =
-                (0..rows * WIDTH).map(|n| (n / WIDTH).is_multiple_of(5) || n % WIDTH > 60).collect();
-            let hidden =
-                Tensor::<3, Bool>::from_data(TensorData::new(hidden, [1, rows, WIDTH]), &scores.device());
-            flat(softmax(scores.mask_fill(hidden, f32::NEG_INFINITY)))
-        },
+        run: |inputs, rows| weights(&inputs[0], rows, &(Arc::new(Softmax) as _)),
     },
     Operation {
-        name: "stick-breaking, some keys hidden",
+        name: "weights of scores by entmax",
+        sizes: |rows| vec![rows * WIDTH],
+        run: |inputs, rows| weights(&inputs[0], rows, &entmax(1.5)),
+    },
+    Operation {
+        name: "weights of scores by lssar",
+        sizes: |rows| vec![rows * WIDTH],
+        run: |inputs, rows| weights(&inputs[0], rows, &(Arc::new(Lssar { power: Some(3) }) as _)),
+    },
+    Operation {
+        name: "weights of scores by stick-breaking",
         sizes: |rows| vec![rows * WIDTH],
         run: |inputs, rows| {
-            let scores = inputs[0].clone().mul_scalar(5.0).reshape([1, 1, rows, WIDTH]);
-            let hidden: Vec<bool> = (0..rows * WIDTH).map(|n| n % WIDTH > n / WIDTH % 60).collect();
-            let hidden = TensorData::new(hidden, [1, 1, rows, WIDTH]);
-            let hidden = Tensor::<4, Bool>::from_data(hidden, &scores.device());
-            let Shares { weights, rest } = stick_breaking(scores.mask_fill(hidden, f32::NEG_INFINITY));
-            flat(Tensor::cat(vec![weights, rest], 3))
+            let stick = StickBreaking { attend_current: false, rest_to_own: true };
+            weights(&inputs[0], rows, &(Arc::new(stick) as _))
         },
     },
     Operation {
@@ -157,15 +167,17 @@ mod tests {
     /// What the CPU has no form for, or only for more rows.
     const NOT_ON_CPU: [&str; 2] = ["dropout", "mean"];
     /// What the GPU has no form for.
-    const NOT_ON_GPU: [&str; 4] =
-        ["linear", "softmax, some rows hidden", "stick-breaking, some keys hidden", "fading scores"];
+    fn is_on_gpu(name: &str) -> bool {
+        !["linear", "fading scores"].contains(&name) && !name.starts_with("weights of scores")
+    }
 
     #[test]
     fn odd_shapes_of_every_operation_agree_with_its_reference() {
         for device in devices("every operation") {
-            let left_out = if device == Device::flex() { &NOT_ON_CPU[..] } else { &NOT_ON_GPU[..] };
-            for Operation { name, sizes, run } in OPERATIONS.iter().filter(|op| !left_out.contains(&op.name))
-            {
+            let is_fused = |name: &str| {
+                if device == Device::flex() { !NOT_ON_CPU.contains(&name) } else { is_on_gpu(name) }
+            };
+            for Operation { name, sizes, run } in OPERATIONS.iter().filter(|op| is_fused(op.name)) {
                 for rows in [1, 19, 37] {
                     let inputs: Vec<_> =
                         sizes(rows).iter().zip(1..).map(|(n, seed)| numbers(seed, *n)).collect();

@@ -108,10 +108,12 @@ pub struct ModelConfig {
     /// Added to the mean square that `qk_norm = "rms"` divides by.
     pub qk_norm_eps: f64,
     /// Queries are scaled by `ln(keys they see) / ln(train length)` (kexue.fm/archives/8823), or by `s ln(keys they see)`
-    /// with s of every head learned (`"learned"`: scalable softmax, arXiv:2501.19399). A table scales what encodings add to
-    /// the logits too.
+    /// with s of every head learned (`"learned"`: scalable softmax, arXiv:2501.19399; a table scales what encodings add to the
+    /// logits too), or by `1 + beta ln(keys they see + 1)^gamma` with beta and gamma of every query and head from the layer's input
+    /// (`"adaptive"`: `ASEntmax`, arXiv:2506.16640) or learned numbers of the head (`"power"`).
     pub log_n: LogNKind,
-    /// `log_n = "learned"`: adds a learned number to `s ln(keys they see)`.
+    /// `log_n = "learned"`: adds a learned number to `s ln(keys they see)`; `log_n = "adaptive"`: the maps of the input have
+    /// biases, as in the published commands.
     pub log_n_bias: bool,
 }
 
@@ -238,11 +240,13 @@ impl ModelConfig {
             }
         }
         self.log_n.check("model.log_n", train_length)?;
-        if self.log_n_bias && !matches!(self.log_n, LogNKind::Learned(_)) {
-            return Err(Error::value("model.log_n_bias", true, "it belongs to `model.log_n = \"learned\"`")
-                .hint("leave it out, or learn the scaling"));
+        if self.log_n_bias && !matches!(self.log_n, LogNKind::Learned(_) | LogNKind::Adaptive) {
+            let why = "it belongs to `model.log_n = \"learned\"` and `model.log_n = \"adaptive\"`";
+            return Err(
+                Error::value("model.log_n_bias", true, why).hint("leave it out, or learn the scaling")
+            );
         }
-        self.check_attention()?;
+        self.check_attention(head_dim)?;
         let feed_forward_width = match self.feed_forward_width {
             Some(inner) => positive("model.feed_forward_width", inner)?,
             // A gate costs a matrix more.
@@ -259,21 +263,34 @@ impl ModelConfig {
         Ok(resolved)
     }
 
-    /// Linear attention has no scores, and stick-breaking attention no softmax of them.
-    fn check_attention(&self) -> Result<()> {
+    /// What scales scores belongs to attention that has some and leaves their scale open.
+    fn check_attention(&self, head_dim: usize) -> Result<()> {
+        self.attention.check()?;
+        let cosines = self.attention.reads_cosines();
         let linear = self.attention == AttentionKind::Linear;
-        let scales = [QkNorm::Key, QkNorm::Cosine].contains(&self.qk_norm);
-        let softmax = self.attention == AttentionKind::Softmax;
-        for (key, scales) in
-            [("qk_norm", scales && linear), ("log_n", self.log_n != LogNKind::Off && !softmax)]
-        {
+        let stick = matches!(self.attention, AttentionKind::StickBreaking(_));
+        let qk_norm = match self.qk_norm {
+            QkNorm::None => false,
+            QkNorm::Rms => cosines,
+            QkNorm::Key | QkNorm::Cosine => cosines || linear,
+        };
+        let log_n = self.log_n != LogNKind::Off && (cosines || linear || stick);
+        for (key, scales) in [("qk_norm", qk_norm), ("log_n", log_n)] {
             if scales {
+                let why = if cosines { "has a scale of its own" } else { "has none" };
                 return Err(Error::usage(format!(
-                    "`model.{key}` scales the scores of a softmax, and `{}` has none",
+                    "`model.{key}` scales the scores of a softmax, and `{}` {why}",
                     self.attention
                 ))
                 .hint(format!("leave it out, or write `{}`", AttentionKind::Softmax)));
             }
+        }
+        if cosines && head_dim == 1 {
+            return Err(Error::usage(format!(
+                "`{}` multiplies scores by ln of `model.head_dim`, which is 1",
+                self.attention
+            ))
+            .hint("take fewer heads, or give `model.head_dim`"));
         }
         Ok(())
     }

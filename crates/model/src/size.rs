@@ -89,10 +89,8 @@ pub fn training_flops(resolved: &Resolved, length: usize) -> usize {
     ];
     let weights = weights.into_iter().fold(0, u64::saturating_add);
     let attention = match resolved.config.attention {
-        AttentionKind::Softmax | AttentionKind::StickBreaking(_) => {
-            of(&[6, d.layers, d.heads, d.head_dim, length])
-        }
         AttentionKind::Linear => of(&[12, d.layers, d.heads, d.head_dim, d.head_dim]),
+        _ => of(&[6, d.layers, d.heads, d.head_dim, length]),
     };
     weights.saturating_mul(6).saturating_add(attention) as usize
 }

@@ -46,6 +46,11 @@ pub trait DistanceBias {
         PositionUse::Distances
     }
 
+    /// As [`Capabilities::first_heads`].
+    fn first_heads(&self) -> Option<usize> {
+        None
+    }
+
     /// As [`Capabilities::scratch_per_score`].
     fn scratch_per_score(&self) -> usize {
         1
@@ -72,6 +77,7 @@ impl<E: DistanceBias> Position for E {
         Capabilities {
             position_use: self.position_use(),
             adds_bias: true,
+            first_heads: self.first_heads(),
             scratch_per_score: self.scratch_per_score(),
             whole_positions: self.whole_positions(),
             ..Capabilities::default()

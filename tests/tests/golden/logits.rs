@@ -8,7 +8,7 @@ use longwave_model::attention::{Attention, Rotations, attend};
 use longwave_model::complex_weights::WeightKind;
 use longwave_model::config::QkNorm;
 use longwave_position::encoding::{QueryBlock, Rows};
-use longwave_position::reading::LogN;
+use longwave_position::reading::{AttentionKind, EntmaxKeys, LogN};
 use longwave_position::{Init, Positions, Reading};
 use std::collections::BTreeMap;
 
@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 pub fn check(name: &str, case: &Case) {
     match name {
         "ssmax" | "bam_ssmax" => return scalable_softmax(name, case),
+        "asentmax" => return adaptive_entmax(case),
         "log_n" | "qk_norm" | "key_norm" => {}
         _ => return crate::encoded::check(name, case),
     }
@@ -75,6 +76,59 @@ fn scalable_softmax(name: &str, case: &Case) {
     compare([q, k, v], 1.0 / (dim as f64).sqrt(), case, &reading, outputs);
 }
 
+/// Entmax whose scale is adaptive, in the heads after those that a bias is for.
+fn adaptive_entmax(case: &Case) {
+    let [heads, queries, dim] = case.input("q").shape[..] else { panic!("q") };
+    assert_eq!((case.f64("delta"), case.f64("gamma_range")), (1.0, 2.0), "as published");
+    let (biased, alpha) = (case.usize("alibi_heads"), case.f64("alpha"));
+    let slopes = (0..biased).map(|head| match case.text("slopes") {
+        "linear" => 1.0 / (head + 1) as f64,
+        _ => (-(head as f64)).exp2(),
+    });
+    let slopes: Vec<f64> = slopes.collect();
+    let mut outputs = case.outputs();
+    let all = slopes.iter().copied().chain(std::iter::repeat(0.0)).take(heads);
+    outputs.compare_f64("slopes", &all.collect::<Vec<_>>());
+
+    let input = case.input("x").burn::<2>().unsqueeze::<3>();
+    let width = input.dims()[2];
+    let positions = positions(&case.input("k_positions"));
+    let length = positions.length();
+    let range = length - queries..length;
+    let tokens = BurnTensor::<2, Int>::zeros([1, length], &Device::flex());
+    let block = QueryBlock { rows: Rows::new(0, &tokens, &positions), queries: &range, input: &input };
+    // Heads do not see each other.
+    let from_input = case.text("scale") == "adaptive";
+    let log_n = LogN::Adaptive { row: 0, from_input, bias: case.config["proj_bias"] == true };
+    let none = toml::Value::String("none".to_owned());
+    let sizes = |heads: usize| dimensions(heads, dim, width);
+    let scaled = with_params(reading(&none, &sizes(heads - biased), log_n), case.params());
+    outputs.compare("factors", scaled.learned_query_scale(block).unwrap().squeeze_dim::<2>(0));
+    let mut readings = vec![(biased..heads, scaled)];
+    if biased > 0 {
+        let alibi = toml::Value::Table(toml::toml! { kind = "alibi" learned_slopes = true });
+        let slopes = Tensor { shape: vec![biased], data: slopes };
+        let params = BTreeMap::from([("slopes".to_owned(), slopes)]);
+        readings.insert(0, (0..biased, with_params(reading(&alibi, &sizes(biased), LogN::Off), &params)));
+    }
+    let [q, k, v] = ["q", "k", "v"].map(|name| case.input(name).burn::<3>().unsqueeze::<4>());
+    let identity =
+        BurnTensor::<2>::eye(length, &Device::flex()).unsqueeze::<4>().expand([1, heads, length, length]);
+    let attended = |v: &BurnTensor<4>, alpha: f64| {
+        let of_heads = readings.iter().map(|(heads, reading)| {
+            let kind = AttentionKind::Entmax(EntmaxKeys { alpha });
+            let reading = reading.clone().with_attention(kind).unwrap();
+            let qkv = [&q, &k, v].map(|x| x.clone().slice_dim(1, heads.clone()));
+            attend(qkv, 1.0 / (dim as f64).sqrt(), block, &reading, &mut Rotations::default())
+        });
+        BurnTensor::cat(of_heads.collect(), 1).squeeze_dim::<3>(0)
+    };
+    outputs.compare("out", attended(&v, alpha));
+    outputs.compare("probs", attended(&identity, alpha));
+    same_probabilities(&outputs.take("logits"), attended(&identity, 1.0), queries, case);
+    outputs.done();
+}
+
 /// Compares output and probabilities.
 fn compare([q, k, v]: [BurnTensor<4>; 3], scale: f64, case: &Case, reading: &Reading, mut outputs: Outputs) {
     let [_, heads, queries, _] = q.dims();
@@ -115,7 +169,7 @@ fn attention(model: &ModelConfig, heads: usize, dim: usize, case: &Case) -> Atte
 }
 
 /// `[heads, rows, dim]` -> `[1, length, heads dim]`, rows at the end and zeros before them.
-fn padded(tensor: &Tensor, length: usize) -> BurnTensor<3> {
+pub(crate) fn padded(tensor: &Tensor, length: usize) -> BurnTensor<3> {
     let x = tensor.burn::<3>();
     let [heads, rows, dim] = x.dims();
     let before = BurnTensor::zeros([heads, length - rows, dim], &x.device());

@@ -7,6 +7,7 @@ use longwave_model::{Cache, Gpt, ModelConfig, Pass};
 use longwave_position::encodings::every;
 use longwave_position::extensions::examples;
 use longwave_position::layout::TextLayout;
+use longwave_position::reading::AttentionKind;
 use longwave_position::{ExtensionConfig, Init, Lengths, PositionConfig, Reading};
 use longwave_train::parameters;
 
@@ -49,13 +50,12 @@ fn value(text: &str) -> toml::Value {
 
 /// A model whose every parameter is its initial one and some noise, so that none is without effect.
 fn model(position: &str) -> Gpt {
-    let config = ModelConfig {
-        layers: Some(2),
-        width: Some(32),
-        heads: Some(4),
-        kv_heads: Some(2),
-        ..ModelConfig::default()
-    };
+    model_of(position, ModelConfig::default())
+}
+
+fn model_of(position: &str, config: ModelConfig) -> Gpt {
+    let config =
+        ModelConfig { layers: Some(2), width: Some(32), heads: Some(4), kv_heads: Some(2), ..config };
     let position = PositionConfig::from_value(&value(position), "position").unwrap();
     let device = Device::flex();
     let fresh = Gpt::new(&config.resolve(16, TRAIN).unwrap(), &position, &Init::new(0, &device)).unwrap();
@@ -106,6 +106,45 @@ fn every_encoding_under_every_extension_reads_the_same_in_pieces() {
         let short =
             distance(in_one(&model, &model.position, TRAIN), in_pieces(&model, &model.position, &[5, 1, 10]));
         assert!(short < 1e-4, "{encoding}: {short}");
+    }
+}
+
+/// Every kind of weights and of scales, alone, with a rotation, with biases and with what the text forgets, under every
+/// extension: each is another function, and is the same in pieces.
+#[test]
+fn every_kind_of_attention_reads_the_same_in_pieces() {
+    let kinds = [
+        "attention = 'linear'",
+        "attention = 'stick_breaking'",
+        "attention = { kind = 'stick_breaking', remainder = 'bias' }",
+        "attention = 'entmax'",
+        "attention = { kind = 'entmax', alpha = 2 }\nlog_n = 'power'",
+        "attention = 'entmax'\nlog_n = 'adaptive'\nlog_n_bias = true",
+        "attention = 'lssa'",
+        "attention = { kind = 'lssar', power = 3 }",
+    ];
+    for keys in kinds {
+        let config: ModelConfig = longwave_core::config::read(&keys.parse().unwrap(), "model").unwrap();
+        let mut read = 0;
+        for encoding in ["'none'", "'rope'", "'alibi'", "['t5', 'rope']", "'fox'", "'deberta'", "'dape'"] {
+            if keys.contains("linear") && !["'none'", "'rope'"].contains(&encoding) {
+                continue;
+            }
+            let model = model_of(encoding, config.clone());
+            let softmax = model.position.clone().with_attention(AttentionKind::Softmax).unwrap();
+            let whole = in_one(&model, &model.position, LENGTH);
+            assert!(distance(whole, in_one(&model, &softmax, LENGTH)) > 1e-3, "{keys}, {encoding}");
+            for extension in extensions(&model) {
+                let Ok(reading) = extension.apply(&model.position, LENGTHS) else { continue };
+                if reading.check(&reading.layout().positions(LENGTH)).is_ok() {
+                    let off =
+                        distance(in_one(&model, &reading, LENGTH), in_pieces(&model, &reading, &PIECES));
+                    assert!(off < 1e-4, "{keys}, {encoding} with {extension:?}: {off}");
+                    read += 1;
+                }
+            }
+        }
+        assert!(read > 7, "{keys}: {read} readings");
     }
 }
 

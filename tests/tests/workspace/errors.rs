@@ -84,6 +84,40 @@ fn log_n_of_stick_breaking_attention() {
 }
 
 #[test]
+fn an_alpha_of_entmax_that_there_is_not() {
+    let attention = "model.attention={ kind = \"entmax\", alpha = 2.5 }";
+    insta::assert_snapshot!(refused(2, |_| CONFIG.to_owned(), &["--set", attention]));
+}
+
+#[test]
+fn a_power_of_lssar_that_there_is_not() {
+    let attention = "model.attention={ kind = \"lssar\", power = 0 }";
+    insta::assert_snapshot!(refused(2, |_| CONFIG.to_owned(), &["--set", attention]));
+}
+
+#[test]
+fn a_sink_beside_entmax() {
+    let arguments = ["--set", "model.attention=entmax", "--set", "position=[\"rope\", \"sink_logit\"]"];
+    insta::assert_snapshot!(refused(2, |_| CONFIG.to_owned(), &arguments));
+}
+
+#[test]
+fn scales_of_queries_and_keys_beside_lssar() {
+    let arguments = ["--set", "model.attention=lssar", "--set", "model.qk_norm=rms"];
+    insta::assert_snapshot!(refused(2, |_| CONFIG.to_owned(), &arguments));
+}
+
+#[test]
+fn log_n_of_an_extension_of_lssar() {
+    let extend = "evaluate.extend=[{ kind = \"direct\", log_n = true }]";
+    insta::assert_snapshot!(refused(
+        2,
+        |_| CONFIG.to_owned(),
+        &["--set", "model.attention=lssar", "--set", extend]
+    ));
+}
+
+#[test]
 fn sinks_of_stick_breaking_attention() {
     let extend = "evaluate.extend=[{ kind = \"sinks\", n_sink = 2, window = \"L/2\" }]";
     let arguments = ["--set", "model.attention=stick_breaking", "--set", extend];

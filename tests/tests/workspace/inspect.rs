@@ -237,6 +237,8 @@ fn the_way_of_attention_is_said() {
     }
     let linear = shown("{ kind = \"rope\" }", &["--set", "model.attention=linear"]);
     assert!(linear.contains("attention   fused, by sums over the keys"), "{linear}");
+    let entmax = shown("{ kind = \"rope\" }", &["--set", "model.attention=entmax"]);
+    assert!(entmax.contains("attention   fused, with the weights of entmax"), "{entmax}");
     let json: Value = serde_json::from_str(&shown("{ kind = \"rope\" }", &["--json"])).unwrap();
     assert_eq!(json[0]["layers"][0]["route"], "fused");
 }

@@ -3,9 +3,10 @@
 use super::call::{BiasValues, Call};
 use super::counted::Vectors;
 use super::keys::{Segment, Transposed};
+use super::normaliser::Place;
 use super::pieces::ROWS;
 use super::relative::Tables;
-use super::{MOST_RANGES, QkRange, Shape};
+use super::{MOST_RANGES, Normaliser, QkRange, Shape};
 use crate::machine::autodiff::{View, values};
 use crate::machine::bf16::matmul_rounded;
 use crate::machine::matmul::{Matrix, matmul};
@@ -128,6 +129,7 @@ pub(super) struct Operands<'a> {
     pub(super) bias: BiasValues<'a>,
     pub(super) relative: Tables,
     pub(super) counted: Option<Vectors>,
+    pub(super) normaliser: &'a dyn Normaliser,
     pub(super) scale: f32,
     pub(super) query_scale: Option<(Cow<'a, [f32]>, bool)>,
     window: Option<usize>,
@@ -145,6 +147,7 @@ impl<'a> Operands<'a> {
             bias: BiasValues::new(&call.bias),
             relative: Tables::new(&call.relative),
             counted: call.counted.as_ref().map(Vectors::new),
+            normaliser: &*call.normaliser,
             scale: call.scale,
             query_scale: call
                 .query_scale
@@ -250,6 +253,12 @@ impl<'a> Operands<'a> {
         let Some(last) = block.seen().next_back() else { return 0 };
         let end = self.ranges[last.range].keys(self.position(block, row)).end;
         last.at + last.end.min(end).saturating_sub(last.start)
+    }
+
+    /// The same for a normaliser: where the row stands, whose own key is the last one that it sees.
+    pub(super) fn place(&self, block: &Block, row: usize) -> Place {
+        let own = self.row_end(block, row).saturating_sub(1);
+        Place { query: self.position(block, row), own }
     }
 
     /// The factor of a row's q·k besides the scale, if there is one.

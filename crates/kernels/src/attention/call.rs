@@ -4,13 +4,14 @@ use super::counted::CountedTensor;
 use super::op::INPUTS;
 use super::pieces::Cut;
 use super::relative::RelativeTensors;
-use super::{Attention, Bias, QkRange, Shape};
+use super::{Attention, Bias, Normaliser, QkRange, Shape};
 use crate::Precision;
 use crate::machine::autodiff::{CpuTensor, values};
 use crate::machine::bf16;
 use burn_flex::FlexTensor;
 use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// One call of attention: its tensors and settings.
 #[derive(Clone, Debug)]
@@ -22,6 +23,7 @@ pub(super) struct Call {
     pub(super) relative: RelativeTensors,
     pub(super) counted: Option<CountedTensor>,
     pub(super) query_scale: Option<FlexTensor>,
+    pub(super) normaliser: Arc<dyn Normaliser>,
     pub(super) scale: f32,
     pub(super) window: Option<usize>,
     pub(super) sinks: usize,
@@ -66,6 +68,7 @@ impl Call {
             relative: RelativeTensors::new(&options.relative, relative),
             counted: options.counted.as_ref().map(|given| CountedTensor::new(given, options, counted)),
             query_scale: options.query_scale.clone().map(|scale| CpuTensor::new(scale).into_data()),
+            normaliser: Arc::clone(&options.normaliser),
             scale: options.scale as f32,
             window: options.window,
             sinks: options.sinks,

@@ -14,13 +14,14 @@ use super::block::{Block, Keys, Operands};
 use super::call::Call;
 use super::counted::Counts;
 use super::logits::fill_logits;
+use super::normaliser::Weighed;
 use super::pieces::{ROWS, SHARED, task_rows};
 use super::relative::{self, KeyTable, Scratch};
 use super::{NOTHING_SEEN, Shape};
 use crate::machine::autodiff::permuted_tensor_of;
 use crate::machine::buffers::zeros;
 use crate::machine::matmul::Matrix;
-use crate::machine::simd::{LANES, exp_in_place, largest, vectorised};
+use crate::machine::simd::LANES;
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
 use std::cmp::Reverse;
@@ -190,7 +191,7 @@ fn attend(
     (log_sums, step): (&mut [f32], usize),
 ) {
     let mut sums = [0.0; ROWS];
-    softmax(operands, block, logits, &mut sums, log_sums, step);
+    weigh(operands, block, logits, &mut sums, log_sums, step);
     block.gather(logits);
     for (index, segment) in block.seen_once().enumerate() {
         let probabilities = Matrix::new(&logits[segment.at..], block.rows, segment.len(), block.stride);
@@ -206,28 +207,26 @@ fn attend(
     }
 }
 
-vectorised! {
-    /// Replaces logits by exp(logit - largest of the row), zero where hidden; `sums` are the rows'
-    /// sums, and `log_sums` (one every `step`) the logs of the sums of exp(logit). A row whose logits are all
-    /// minus infinity has the sum 0.
-    fn softmax(
-        operands: &Operands<'_>,
-        block: &Block,
-        logits: &mut [f32],
-        sums: &mut [f32; ROWS],
-        log_sums: &mut [f32],
-        step: usize,
-    ) {
-        for row in 0..block.rows {
-            let logits = &mut logits[row * block.stride..][..block.stride];
-            let end = operands.row_end(block, row).next_multiple_of(LANES);
-            let (seen, rest) = logits.split_at_mut(end);
-            let top = largest(seen);
-            let shift = if top == f32::NEG_INFINITY { 0.0 } else { top };
-            let sum = exp_in_place(seen, shift);
-            rest.fill(0.0);
-            sums[row] = sum;
-            log_sums[row * step] = if sum == 0.0 { NOTHING_SEEN } else { shift + sum.ln() };
-        }
+/// Replaces logits by weights, zero where hidden, to be divided by `sums`. What the normaliser keeps of the rows, the softmax the
+/// logs of the sums of exp(logit), goes to `log_sums` (one every `step`).
+fn weigh(
+    operands: &Operands<'_>,
+    block: &Block,
+    logits: &mut [f32],
+    sums: &mut [f32; ROWS],
+    log_sums: &mut [f32],
+    step: usize,
+) {
+    for row in 0..block.rows {
+        let logits = &mut logits[row * block.stride..][..block.stride];
+        let (seen, rest) = logits.split_at_mut(operands.row_end(block, row).next_multiple_of(LANES));
+        let Weighed { divisor, kept } = if seen.is_empty() {
+            Weighed { divisor: 0.0, kept: NOTHING_SEEN }
+        } else {
+            operands.normaliser.weigh(seen, operands.place(block, row))
+        };
+        rest.fill(0.0);
+        sums[row] = divisor;
+        log_sums[row * step] = kept;
     }
 }

@@ -6,6 +6,7 @@ use super::call::Call;
 use super::counted::{self, Counts};
 use super::keys::Transposed;
 use super::logits::fill_logits;
+use super::normaliser::Row;
 use super::pieces::ROWS;
 use super::relative::{self, KeyTables, Scratch};
 use super::sums::{OwnRows, Sums};
@@ -13,7 +14,7 @@ use super::{MOST_RANGES, Shape};
 use crate::machine::autodiff::{View, tensor_of, values};
 use crate::machine::buffers::zeros;
 use crate::machine::matmul::Matrix;
-use crate::machine::simd::{LANES, dot, exp_in_place, vectorised};
+use crate::machine::simd::LANES;
 use burn_flex::FlexTensor;
 use std::borrow::Cow;
 use std::ops::Range;
@@ -53,6 +54,8 @@ impl Rows<'_> {
 
 /// The buffers of one thread, for logits of up to so many numbers.
 pub(super) struct Buffers {
+    /// Empty unless the normaliser reads them.
+    logits: Vec<f32>,
     probabilities: Vec<f32>,
     gradient: Vec<f32>,
     tables: KeyTables,
@@ -64,6 +67,7 @@ impl Buffers {
     pub(super) fn new(operands: &Operands<'_>) -> Self {
         let logits = operands.scratch();
         Self {
+            logits: vec![0.0; if operands.normaliser.reads_logits() { logits } else { 0 }],
             probabilities: vec![0.0; logits],
             gradient: vec![0.0; logits],
             tables: KeyTables::default(),
@@ -150,12 +154,18 @@ impl Head<'_> {
     ) {
         let Self { operands, rows, .. } = *self;
         let Turned { keys, values } = turned;
-        let Buffers { probabilities, gradient, tables, scratch, counts } = buffers;
+        let Buffers { logits, probabilities, gradient, tables, scratch, counts } = buffers;
         fill_logits(operands, block, keys, &tables.products, scratch, counts, probabilities);
-        normalise(operands, block, &rows.log_sums[first_row(operands, block)..], probabilities);
+        let kept = &rows.log_sums[first_row(operands, block)..][..block.rows];
+        if operands.normaliser.reads_logits() {
+            logits.copy_from_slice(probabilities);
+        }
+        normalise(operands, block, kept, probabilities);
         let output = Operands::rows_of(&rows.output, block, operands.shape.value_dim);
         sums.relative().add_values(operands, block, probabilities, output, scratch);
-        through_softmax(operands, block, rows, values, scratch, [&mut *probabilities, &mut *gradient], sums);
+        through_values(operands, block, rows, values, scratch, gradient);
+        through_weights(operands, block, rows, [&*logits, &*probabilities], gradient);
+        to_values(operands, block, rows, probabilities, sums);
         if self.bias_wanted {
             let [first, second] = sums.bias(member);
             let first = own.bias(member, row).unwrap_or(first);
@@ -177,58 +187,73 @@ fn first_row(operands: &Operands<'_>, block: &Block) -> usize {
     (block.batch * operands.shape.heads + block.head) * operands.shape.queries + block.first
 }
 
-vectorised! {
-    /// exp(logit - log sum) row by row.
-    fn normalise(operands: &Operands<'_>, block: &Block, log_sums: &[f32], logits: &mut [f32]) {
-        for row in 0..block.rows {
-            let logits = &mut logits[row * block.stride..][..block.stride];
-            let end = operands.row_end(block, row).next_multiple_of(LANES);
-            let (seen, rest) = logits.split_at_mut(end);
-            exp_in_place(seen, log_sums[row]);
-            rest.fill(0.0);
+/// The weights of the logits again, row by row.
+fn normalise(operands: &Operands<'_>, block: &Block, kept: &[f32], logits: &mut [f32]) {
+    for (row, kept) in kept.iter().enumerate() {
+        let logits = &mut logits[row * block.stride..][..block.stride];
+        let (seen, rest) = logits.split_at_mut(operands.row_end(block, row).next_multiple_of(LANES));
+        if !seen.is_empty() {
+            operands.normaliser.weigh_again(seen, operands.place(block, row), *kept);
         }
-    }
-
-    /// With P the probabilities, dP their gradient and dL that of the row's log sum: dP becomes
-    /// P (dP - sum of P dP + dL).
-    fn softmax_gradient(
-        operands: &Operands<'_>,
-        block: &Block,
-        probabilities: &[f32],
-        rows: &Rows<'_>,
-        gradient: &mut [f32],
-    ) {
-        for row in 0..block.rows {
-            let end = operands.row_end(block, row);
-            let p = &probabilities[row * block.stride..][..end];
-            let (d, rest) = gradient[row * block.stride..][..block.stride].split_at_mut(end);
-            let mean = dot(p, d) - rows.of_log_sums(operands, block).map_or(0.0, |gradient| gradient[row]);
-            for (d, p) in d.iter_mut().zip(p) {
-                *d = p * (*d - mean);
-            }
-            rest.fill(0.0);
-        }
+        rest.fill(0.0);
     }
 }
 
-/// The gradient of the block's logits, into `gradient`; adds to that of the values.
-fn through_softmax(
+/// From the gradient of the output to that of the weights.
+fn through_values(
     operands: &Operands<'_>,
     block: &Block,
     rows: &Rows<'_>,
     values: &Transposed,
     scratch: &mut Scratch,
-    [probabilities, gradient]: [&mut [f32]; 2],
-    sums: &mut Sums<'_>,
+    gradient: &mut [f32],
 ) {
-    let value_dim = operands.shape.value_dim;
-    let output = Operands::rows_of(&rows.output, block, value_dim);
+    let output = Operands::rows_of(&rows.output, block, operands.shape.value_dim);
     for segment in block.seen_once() {
         operands.multiply(&mut gradient[segment.at..], block.stride, false, 1.0, output, values.of(&segment));
     }
     block.scatter(gradient);
     relative::through_values(operands, block, output, scratch, gradient);
-    softmax_gradient(operands, block, probabilities, rows, gradient);
+}
+
+/// From the gradient of the weights to that of the logits.
+fn through_weights(
+    operands: &Operands<'_>,
+    block: &Block,
+    rows: &Rows<'_>,
+    [logits, weights]: [&[f32]; 2],
+    gradient: &mut [f32],
+) {
+    let kept = &rows.log_sums[first_row(operands, block)..];
+    let of_kept = rows.of_log_sums(operands, block);
+    for row in 0..block.rows {
+        let start = row * block.stride;
+        let end = operands.row_end(block, row);
+        let (gradient, rest) = gradient[start..][..block.stride].split_at_mut(end);
+        if end > 0 {
+            let row = Row {
+                logits: logits.get(start..start + end).unwrap_or_default(),
+                weights: &weights[start..][..end],
+                kept: kept[row],
+                of_kept: of_kept.map_or(0.0, |gradient| gradient[row]),
+                place: operands.place(block, row),
+            };
+            operands.normaliser.gradient(row, gradient);
+        }
+        rest.fill(0.0);
+    }
+}
+
+/// Adds to the gradient of the values.
+fn to_values(
+    operands: &Operands<'_>,
+    block: &Block,
+    rows: &Rows<'_>,
+    probabilities: &mut [f32],
+    sums: &mut Sums<'_>,
+) {
+    let value_dim = operands.shape.value_dim;
+    let output = Operands::rows_of(&rows.output, block, value_dim);
     block.gather(probabilities);
     for segment in block.seen_once() {
         let p = Matrix::new(&probabilities[segment.at..], block.rows, segment.len(), block.stride);

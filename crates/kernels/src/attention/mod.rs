@@ -12,6 +12,8 @@
 //! gradient of the output in; the gradients of q, k and v out). Time goes into the products: two forward and
 //! five backward, each of a multiply-add for every visible pair and channel.
 //!
+//! **In place of the softmax** another [`Normaliser`] may stand; `normaliser/` has them. The number that is kept is then its own.
+//!
 //! **Vectors by distance** ([`RelativeVectors`]) are added to keys, to queries and to values; `relative/` says how.
 //!
 //! **Vectors by count** ([`CountedVectors`]) are added to keys, for a query that counts gates; `counted/` says how.
@@ -47,6 +49,7 @@ mod keys;
 pub(crate) mod linear;
 mod logits;
 mod merge;
+pub(crate) mod normaliser;
 mod op;
 pub(crate) mod pair;
 pub(crate) mod path;
@@ -60,6 +63,7 @@ mod tests;
 pub use by_distance::{attention_by_distance, partial_attention_by_distance};
 pub use counted::CountedVectors;
 pub use merge::merge;
+pub use normaliser::{Lssar, Normaliser, Softmax, StickBreaking, entmax, normalise};
 pub use reference::repeat_heads;
 pub use relative::{RelativeVectors, VectorTable};
 
@@ -67,6 +71,7 @@ use crate::Precision;
 use burn::tensor::{Bool, Device, Tensor};
 use op::Attend;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// What is added to the logit of query position i and key position j, for `j <= i`.
 ///
@@ -91,9 +96,11 @@ pub enum Bias {
     Block(Tensor<4>),
 }
 
-/// What attention does besides the softmax of q·k.
+/// What attention does besides the product of q and k.
 #[derive(Clone, Debug)]
 pub struct Attention {
+    /// What turns logits into weights.
+    pub normaliser: Arc<dyn Normaliser>,
     /// Multiplies q·k; usually `1 / sqrt(head_dim)`.
     pub scale: f64,
     /// What is added to the scaled q·k.
@@ -132,6 +139,7 @@ impl Attention {
     /// Plain causal attention with the usual scale.
     pub fn causal(head_dim: usize) -> Self {
         Self {
+            normaliser: Arc::new(Softmax),
             scale: 1.0 / (head_dim as f64).sqrt(),
             bias: Bias::None,
             relative: RelativeVectors::default(),
@@ -165,7 +173,7 @@ impl Attention {
     /// Whether the kernels of the GPU compute all of this, where its tensors are there.
     #[cfg(feature = "gpu")]
     fn suits_gpu(&self) -> bool {
-        self.relative.is_none() && self.counted.is_none()
+        self.relative.is_none() && self.counted.is_none() && self.normaliser.is_softmax()
     }
 
     fn check(&self, shape: &Shape) {
@@ -288,7 +296,7 @@ pub struct PartialAttention {
     pub log_sums: Tensor<3>,
 }
 
-/// Causal attention: `softmax(scale * query_scale * q·k + bias) v` over the visible keys.
+/// Causal attention: `softmax(scale * query_scale * q·k + bias) v` over the visible keys, or with another normaliser in its place.
 ///
 /// q `[batch, heads, queries, head_dim]`, k `[batch, key_heads, keys, head_dim]`, v
 /// `[batch, key_heads, keys, value_dim]` -> `[batch, heads, queries, value_dim]`; `key_heads` divides
@@ -311,10 +319,11 @@ pub fn attention(q: Tensor<4>, k: Tensor<4>, v: Tensor<4>, options: &Attention) 
 /// [`attention`] with the log of each row's sum of exp(logits), which has a gradient too.
 ///
 /// # Panics
-/// As [`attention`].
+/// As [`attention`], or the normaliser is not the softmax.
 pub fn partial_attention(q: Tensor<4>, k: Tensor<4>, v: Tensor<4>, options: &Attention) -> PartialAttention {
     let shape = Shape::of(&q, &k, &v);
     options.check(&shape);
+    assert!(options.normaliser.is_softmax(), "attention: parts of {:?}", options.normaliser);
     alone(q, k, v, options, shape, true)
 }
 

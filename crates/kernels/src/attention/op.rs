@@ -66,7 +66,9 @@ impl Op<INPUTS, 2> for Attend {
     fn reference(self, [q, k, other_q, other_k, v, ..]: [Any; INPUTS]) -> [Any; 2] {
         let Self { options, ranges, shape, partial } = self;
         let v = v.tensor();
-        if let [distances, other] = &ranges[..] {
+        if let [distances, other] = &ranges[..]
+            && options.normaliser.is_softmax()
+        {
             let part = |q: Any, k: Any, distances: &Range<usize>| {
                 let options = Attention { distances: distances.clone(), ..options.clone() };
                 partial_attention(q.tensor(), k.tensor(), v.clone(), &options)
@@ -76,6 +78,12 @@ impl Op<INPUTS, 2> for Attend {
             return [output.into(), log_sums.into()];
         }
         let qkv = [q.tensor(), k.tensor(), v];
+        if let [distances, other] = &ranges[..] {
+            let of = |distances: &Range<usize>| Attention { distances: distances.clone(), ..options.clone() };
+            let far = [other_q.tensor(), other_k.tensor()];
+            let output = Any::from(reference::attention_in_two(qkv, far, [of(distances), of(other)], &shape));
+            return [output.clone(), output];
+        }
         let options = Attention { distances: ranges[0].clone(), ..options };
         if partial {
             let PartialAttention { output, log_sums } = reference::partial_attention(qkv, &options, &shape);

@@ -1,9 +1,9 @@
 //! What attention computes, in plain tensor operations.
 
 use super::counted::reference::add_counted;
+use super::normaliser::softmax::plain as plain_softmax;
 use super::relative::reference::{add_queries, add_values, key_products};
 use super::{Attention, Bias, NOTHING_SEEN, PartialAttention, Shape};
-use crate::ops::softmax::plain as plain_softmax;
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 
 /// Logits computed at once where no gradient needs them all: 64 MiB in f32.
@@ -11,10 +11,29 @@ const LOGITS_AT_ONCE: usize = 1 << 24;
 
 pub(super) fn attention(qkv: [Tensor<4>; 3], options: &Attention, shape: &Shape) -> Tensor<4> {
     let outputs = in_blocks(qkv, options, shape, |[q, k, v], options| {
-        let probabilities = plain_softmax(logits(q, k, options)); // [batch, heads, queries, keys]
+        let logits = logits(q, k, options); // [batch, heads, queries, keys]
+        let probabilities = options.normaliser.plain(logits, options.query_offset);
         add_values(options, probabilities.clone(), probabilities.matmul(v))
     });
     Tensor::cat(outputs, 2)
+}
+
+/// Attention by another normaliser than the softmax, whose parts cannot be merged: all logits at once, each pair's from the q and
+/// k of its range of distances.
+pub(super) fn attention_in_two(
+    [q, k, v]: [Tensor<4>; 3],
+    [other_q, other_k]: [Tensor<4>; 2],
+    [options, other]: [Attention; 2],
+    shape: &Shape,
+) -> Tensor<4> {
+    let group = shape.heads / shape.key_heads;
+    let [k, v, other_k] = [k, v, other_k].map(|x| repeat_heads(x, group));
+    let device = q.device();
+    let hidden = hidden(&options, shape.queries, shape.keys, &device).unsqueeze::<4>();
+    let logits = logits(q, k, &options);
+    let hidden = hidden.expand(logits.dims());
+    let logits = logits.mask_where(hidden, self::logits(other_q, other_k, &other));
+    options.normaliser.plain(logits, options.query_offset).matmul(v)
 }
 
 pub(super) fn partial_attention(qkv: [Tensor<4>; 3], options: &Attention, shape: &Shape) -> PartialAttention {

@@ -14,6 +14,4 @@ pub(crate) mod polar;
 pub(crate) mod precision;
 pub(crate) mod reduce;
 pub(crate) mod rotary;
-pub(crate) mod softmax;
-pub(crate) mod stick_breaking;
 pub(crate) mod swiglu;

@@ -4,6 +4,7 @@ use burn::tensor::{Device, Tensor};
 use longwave_kernels::{self as kernels, Bias, CountedVectors, Precision, RelativeVectors};
 use longwave_position::encoding::{Geometry, PositionMap, QueryBlock, Relative, ScoreForm};
 use longwave_position::{Positions, Reading};
+use std::sync::Arc;
 
 /// The position maps of q and k.
 pub(super) type Maps = (PositionMap, PositionMap);
@@ -109,16 +110,16 @@ pub(super) fn options(
     device: &Device,
 ) -> kernels::Attention {
     let layer = reading.layer(block.rows.layer);
-    let positions = block.rows.positions.columns(block.queries.clone());
     let mask = layer.mask.by_index(block.rows.positions).unwrap_or_default();
     kernels::Attention {
+        normaliser: reading.attention().normaliser().unwrap_or_else(|| Arc::new(kernels::Softmax)),
         scale: scale * layer.logit_scale,
         bias: Bias::None,
         relative: RelativeVectors::default(),
         counted: None,
         window: mask.window,
         sinks: mask.sinks,
-        query_scale: reading.query_scale(block.rows.layer, &positions, device),
+        query_scale: reading.query_scale(block, device),
         query_offset: block.queries.start,
         distances: 0..usize::MAX,
         precision: Precision::F32,

@@ -13,7 +13,6 @@ mod reflected;
 mod rotations;
 mod route;
 mod sink;
-pub mod stick_breaking;
 pub mod watched;
 
 pub use rotations::Rotations;
@@ -28,13 +27,15 @@ use longwave_kernels::{
     self as kernels, Heads, Precision, RelativeVectors, repeat_heads, rms_norm, split_rotate, unit_norm,
 };
 use longwave_position::encoding::{LayerInput, MapsByDistance, PositionMap, QueryBlock, Rows, ScoreForm};
-use longwave_position::reading::{AttentionKind, LogN, Remainder, StickBreaking};
+use longwave_position::reading::{AttentionKind, Remainder, StickBreaking};
 use longwave_position::{Init, Reading};
 use route::{Route, is_described};
 use sink::{beside, scaled, sharpened, sink, with_sink};
 
 /// The least norm that is divided by.
 const LEAST_NORM: f64 = 1e-6;
+/// The same for the cosines of LSSA.
+const LEAST_COSINE_NORM: f64 = 1e-12;
 
 /// Multi-head causal attention. Its projections have no biases, but for those of q, k and v where a model asks for them.
 #[derive(Module, Debug)]
@@ -58,6 +59,9 @@ pub struct Attention {
     heads: Heads,
     #[module(skip)]
     qk_norm: QkNorm,
+    /// Whether q and k become unit vectors, whose product `ln d` multiplies.
+    #[module(skip)]
+    cosines: bool,
     #[module(skip)]
     eps: f64,
     #[module(skip)]
@@ -98,6 +102,7 @@ impl Attention {
             remainder: remainder.then(|| init.constant([d.heads * d.head_dim], 0.0)),
             heads: Heads { query: d.heads, key_value: d.kv_heads, head_dim: d.head_dim },
             qk_norm,
+            cosines: resolved.config.attention.reads_cosines(),
             eps: resolved.config.qk_norm_eps,
             weight_kind,
             precision: Precision::F32,
@@ -160,9 +165,10 @@ impl Attention {
         let queries = 0..length;
         let block = QueryBlock { rows, queries: &queries, input: &input };
         let scale = self.scale();
-        let softmax = reading.attention() == AttentionKind::Softmax;
-        let plain = softmax && reading.geometry(rows.layer).is_plain() && is_described(reading, rows);
-        let out = if plain && self.qk_norm == QkNorm::None {
+        let has_scores = reading.attention() != AttentionKind::Linear;
+        let plain = has_scores && reading.geometry(rows.layer).is_plain() && is_described(reading, rows);
+        let as_projected = self.qk_norm == QkNorm::None && !self.cosines && self.remainder.is_none();
+        let out = if plain && as_projected {
             // One pass over memory splits, transposes and rotates.
             let device = packed.device();
             let plain = (PositionMap::Identity, PositionMap::Identity);
@@ -253,8 +259,11 @@ impl Attention {
         self.precision.into_stream(heads, self.output_matrix(), onto)
     }
 
-    /// What multiplies `q.k`: `1 / sqrt(head_dim)`, or 1 where a learned scale takes its place.
+    /// What multiplies `q.k`: `1 / sqrt(head_dim)`, `ln head_dim` of cosines, or 1 where a learned scale takes its place.
     pub fn scale(&self) -> f64 {
+        if self.cosines {
+            return (self.heads.head_dim as f64).ln();
+        }
         match self.qk_norm {
             QkNorm::None | QkNorm::Rms => 1.0 / (self.heads.head_dim as f64).sqrt(),
             QkNorm::Key | QkNorm::Cosine => 1.0,
@@ -265,6 +274,9 @@ impl Attention {
     /// `[batch, length, (heads + 2 kv_heads) head_dim]`: normalised as configured, not rotated.
     pub fn unrotated(&self, packed: Tensor<3>) -> (Tensor<4>, Tensor<4>, Tensor<4>) {
         let (q, k, v) = split_rotate(packed, self.heads, None, None);
+        if self.cosines {
+            return (unit_norm(q, LEAST_COSINE_NORM), unit_norm(k, LEAST_COSINE_NORM), v);
+        }
         // Gains are those of RMS norms.
         let rms = |x, gain: &Option<Param<Tensor<1>>>| match gain {
             Some(gain) => rms_norm(x, self.weight_kind.gain(gain.val()), self.eps),
@@ -356,7 +368,7 @@ fn attend_in(
 /// What the maps of q and k do, where the layer can be read by it: learned log-n multiplies all of a query's maps, and of what
 /// is described only q.
 fn described_maps(form: ScoreForm, block: QueryBlock<'_>, reading: &Reading) -> Option<MapsByDistance> {
-    let learned = matches!(reading.layer(block.rows.layer).log_n, LogN::Learned { .. });
+    let learned = reading.layer(block.rows.layer).log_n.is_learned();
     match form {
         ScoreForm::Maps(maps) if !learned => Some(maps),
         _ => None,

@@ -29,7 +29,6 @@ pub(super) enum Route {
 /// Why a layer is read in blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Why {
-    StickBreaking,
     ScaledLogits,
     Scores,
     SeveralTerms,
@@ -42,7 +41,6 @@ pub(super) enum Why {
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::StickBreaking => "stick-breaking weights are no softmax",
             Self::ScaledLogits => "learned log-n scales its biases too",
             Self::Scores => "the encoding computes with the scores",
             Self::SeveralTerms => "several encodings add to the scores",
@@ -57,13 +55,16 @@ impl fmt::Display for Why {
 impl Route {
     /// The way of the queries at hand; `scale` multiplies `q.k`.
     pub(super) fn choose(scale: f64, block: QueryBlock<'_>, reading: &Reading, device: &Device) -> Self {
-        match reading.attention() {
-            AttentionKind::Softmax => {}
-            AttentionKind::Linear => return Self::Linear,
-            AttentionKind::StickBreaking(_) => return Self::Blocks(Why::StickBreaking),
+        let attention = reading.attention();
+        if attention == AttentionKind::Linear {
+            return Self::Linear;
         }
+        let softmax = attention.normaliser().is_some_and(|normaliser| normaliser.is_softmax());
         // Last the form, which may read the whole input.
-        if reading.needs_scores(block.rows.layer, block.rows.positions) && is_plain(reading, block, device) {
+        if softmax
+            && reading.needs_scores(block.rows.layer, block.rows.positions)
+            && is_plain(reading, block, device)
+        {
             let route = match reading.score_form(block) {
                 ScoreForm::Network(terms) => {
                     pairs::described(terms, scale, block, reading, device).map(Self::Network)
@@ -128,7 +129,8 @@ pub fn route_in_words(reading: &Reading, layer: usize, positions: &Positions, wi
     // What is described of the first query is described of all.
     let block = QueryBlock { rows, queries: &(0..1), input: &input };
     match Route::choose(1.0, block, reading, &device) {
-        Route::Fused(_) => "fused".to_owned(),
+        Route::Fused(_) if reading.attention() == AttentionKind::Softmax => "fused".to_owned(),
+        Route::Fused(_) => format!("fused, with the weights of {}", reading.attention().name()),
         Route::Network(_) => "fused, with the network of all heads' scores".to_owned(),
         Route::Reflections(..) => "fused, with the reflections of keys".to_owned(),
         Route::Linear => "fused, by sums over the keys".to_owned(),

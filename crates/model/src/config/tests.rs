@@ -1,6 +1,7 @@
 //! Sizes that are filled in, and sizes that are rejected.
 
 use super::*;
+use longwave_position::reading::EntmaxKeys;
 
 #[test]
 fn explicit_sizes_change_a_named_one() {
@@ -36,6 +37,20 @@ fn wrong_sizes_are_named() {
     assert!(error(ModelConfig { log_n: LogNKind::Fixed, ..linear.clone() }).contains("`model.log_n` scales"));
     assert!(error(ModelConfig { qk_norm: QkNorm::Key, ..linear }).contains("`model.qk_norm` scales"));
     assert!(error(ModelConfig { layers: Some(0), ..ModelConfig::default() }).contains("at least 1"));
+    let lssar = ModelConfig { attention: AttentionKind::Lssa, ..ModelConfig::default() };
+    assert!(lssar.resolve(512, 128).is_ok());
+    assert!(error(ModelConfig { qk_norm: QkNorm::Rms, ..lssar.clone() }).contains("has a scale of its own"));
+    assert!(
+        error(ModelConfig { log_n: LogNKind::Adaptive, ..lssar.clone() }).contains("`model.log_n` scales")
+    );
+    assert!(error(ModelConfig { head_dim: Some(1), ..lssar }).contains("ln of `model.head_dim`, which is 1"));
+    let entmax = |alpha| ModelConfig {
+        attention: AttentionKind::Entmax(EntmaxKeys { alpha }),
+        log_n: LogNKind::Adaptive,
+        ..ModelConfig::default()
+    };
+    assert!(entmax(2.0).resolve(512, 128).is_ok());
+    assert!(error(entmax(0.99)).starts_with("`model.attention.alpha = 0.99`"));
 }
 
 #[test]

@@ -38,6 +38,8 @@ pub struct Capabilities {
     pub is_relative_qk: bool,
     /// [`Position::bias`](super::Position::bias) adds something.
     pub adds_bias: bool,
+    /// That bias is one of so many first heads alone; the others have no encoding of it.
+    pub first_heads: Option<usize>,
     /// [`ScoreForm::Vectors`](super::ScoreForm::Vectors) describes what the encoding does with scores, at consecutive
     /// positions and wherever else [`Position::needs_scores`](super::Position::needs_scores) is false.
     pub adds_vectors: bool,
@@ -72,6 +74,7 @@ impl Capabilities {
         head_use: HeadUse::None,
         is_relative_qk: false,
         adds_bias: false,
+        first_heads: None,
         adds_vectors: false,
         replaces_hidden: false,
         complex_hidden: false,
@@ -92,6 +95,7 @@ impl Capabilities {
             head_use: self.head_use.max(other.head_use),
             is_relative_qk: self.is_relative_qk || other.is_relative_qk,
             adds_bias: self.adds_bias || other.adds_bias,
+            first_heads: self.first_heads.max(other.first_heads),
             adds_vectors: self.adds_vectors || other.adds_vectors,
             replaces_hidden: self.replaces_hidden || other.replaces_hidden,
             complex_hidden: self.complex_hidden || other.complex_hidden,

@@ -76,10 +76,9 @@ impl Configure for Config {
     const KIND: &'static str = "grape_a";
     const DESCRIPTION: &'static str = "a linear penalty whose slope keys or queries decide (GRAPE-A)";
     const SOURCE: &'static str = "arXiv:2512.07805";
-    const FORMULA: &'static str = "a_{mn} = q_m · k_n / √d − ζ(g_h) c_h ζ(u_h · k_n / (|u_h| √d)) (m − n), g and u learned\n\
+    const FORMULA: &'static str = "a_{mn} = q_m · k_n / √d − softplus(g_h) c_h softplus(u_h · k_n / (|u_h| √d)) (m − n), g and u learned\n\
         c_h = 2^{−8(h+1)/P}, for h < P = 2^{⌊log_2 H⌋}\n\
-        c_h = 2^{−4(2(h−P)+1)/P}, for h ≥ P\n\
-        ζ(r) = ln(1 + exp(r))";
+        c_h = 2^{−4(2(h−P)+1)/P}, for h ≥ P";
     const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: the penalty goes on growing");
     const VARIANTS: &'static [&'static str] = &["gate = 'query'", "gate = 'both'"];
 

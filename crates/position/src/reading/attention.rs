@@ -1,13 +1,18 @@
 //! `model.attention`: what turns queries and keys into the weights of values.
 
+use crate::tagged::{serialize_tagged, tagged};
+use longwave_core::{Error, Result as Checked};
+use longwave_kernels::{self as kernels, Lssar, Normaliser, Softmax, entmax};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::Error as _;
+use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value as Json};
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 
 /// What turns queries and keys into the weights of values: `model.attention`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum AttentionKind {
     /// Softmax of scaled scores.
     #[default]
@@ -17,6 +22,12 @@ pub enum AttentionKind {
     Linear,
     /// A stick of length 1, of which the nearest key breaks off its share first (Tan et al. 2024, arXiv:2410.17980).
     StickBreaking(StickBreaking),
+    /// A softmax whose small weights are exactly 0 (Peters et al. 2019, arXiv:1905.05702).
+    Entmax(EntmaxKeys),
+    /// Softplus of cosines over its sum (Gao et al. 2025, arXiv:2501.13428).
+    Lssa,
+    /// The same, and a power of the weights above the average.
+    Lssar(LssarKeys),
 }
 
 /// Keys of `kind = "stick_breaking"`.
@@ -42,13 +53,48 @@ pub enum Remainder {
     Drop,
 }
 
+/// Keys of `kind = "entmax"`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct EntmaxKeys {
+    /// From 1 (softmax) to 2 (sparsemax): the more, the fewer keys have a weight.
+    pub alpha: f64,
+}
+
+impl Default for EntmaxKeys {
+    fn default() -> Self {
+        Self { alpha: 1.5 }
+    }
+}
+
+/// Keys of `kind = "lssar"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct LssarKeys {
+    /// What the weights above the average are raised to.
+    pub power: u32,
+}
+
+impl Default for LssarKeys {
+    fn default() -> Self {
+        Self { power: 15 }
+    }
+}
+
 const SOFTMAX: &str = "softmax";
 const LINEAR: &str = "linear";
 const STICK_BREAKING: &str = "stick_breaking";
+const ENTMAX: &str = "entmax";
+const LSSA: &str = "lssa";
+const LSSAR: &str = "lssar";
 
 /// What a config may say.
-const ALLOWED: &str = "it must be \"softmax\", \"linear\", \"stick_breaking\", or a table such as { kind = \"stick_breaking\", \
-                       attend_current = false, remainder = \"value\" }";
+const ALLOWED: &str = "it must be \"softmax\", \"linear\", \"stick_breaking\", \"entmax\", \"lssa\", \"lssar\", or a table such as \
+                       { kind = \"stick_breaking\", attend_current = false, remainder = \"value\" }, { kind = \"entmax\", alpha = 1.5 } \
+                       or { kind = \"lssar\", power = 15 }";
+
+/// The highest power of LSSAR: above it the largest weight has all in any case.
+const MOST_POWER: u32 = 64;
 
 impl AttentionKind {
     /// Its name in a config.
@@ -57,12 +103,77 @@ impl AttentionKind {
             Self::Softmax => SOFTMAX,
             Self::Linear => LINEAR,
             Self::StickBreaking(_) => STICK_BREAKING,
+            Self::Entmax(_) => ENTMAX,
+            Self::Lssa => LSSA,
+            Self::Lssar(_) => LSSAR,
         }
     }
 
-    fn of_name(name: &str) -> Option<Self> {
-        let all = [Self::Softmax, Self::Linear, Self::StickBreaking(StickBreaking::default())];
-        all.into_iter().find(|kind| kind.name() == name)
+    /// Checks the values of its keys.
+    pub fn check(self) -> Checked<()> {
+        match self {
+            Self::Entmax(EntmaxKeys { alpha }) if !(1.0..=2.0).contains(&alpha) => {
+                Err(Error::value("model.attention.alpha", alpha, "it must be from 1 to 2").hint(
+                    "1 is the softmax, 1.5 the usual choice, 2 sparsemax; above 2 the slope of a weight that appears is infinite",
+                ))
+            }
+            Self::Lssar(LssarKeys { power }) if !(1..=MOST_POWER).contains(&power) => {
+                Err(Error::value("model.attention.power", power, format!("it must be from 1 to {MOST_POWER}"))
+                    .hint("the paper has 15 for longer texts and 3 for those of the training length; `lssa` has no power"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What turns scores into weights; `None` where there are no scores.
+    pub fn normaliser(self) -> Option<Arc<dyn Normaliser>> {
+        Some(match self {
+            Self::Linear => return None,
+            Self::Softmax => Arc::new(Softmax),
+            Self::StickBreaking(StickBreaking { attend_current, remainder }) => {
+                let rest_to_own = remainder == Remainder::Value;
+                Arc::new(kernels::StickBreaking { attend_current, rest_to_own })
+            }
+            Self::Entmax(EntmaxKeys { alpha }) => entmax(alpha),
+            Self::Lssa => Arc::new(Lssar { power: None }),
+            Self::Lssar(LssarKeys { power }) => Arc::new(Lssar { power: Some(power) }),
+        })
+    }
+
+    /// The same whose weights are those of keys alone: without what is left to a query's own value.
+    #[must_use]
+    pub fn of_keys(self) -> Self {
+        match self {
+            Self::StickBreaking(stick) => {
+                Self::StickBreaking(StickBreaking { remainder: Remainder::Drop, ..stick })
+            }
+            other => other,
+        }
+    }
+
+    /// Whether scores are cosines of q and k times `ln d ln N`, N the keys that a query sees.
+    pub fn reads_cosines(self) -> bool {
+        matches!(self, Self::Lssa | Self::Lssar(_))
+    }
+
+    /// The kind of a name and its keys.
+    fn read(name: &str, keys: Map<String, Json>) -> Option<Self> {
+        fn keyed<T: DeserializeOwned>(
+            keys: Map<String, Json>,
+            of: fn(T) -> AttentionKind,
+        ) -> Option<AttentionKind> {
+            serde_json::from_value(Json::Object(keys)).ok().map(of)
+        }
+        let alone = |kind| keys.is_empty().then_some(kind);
+        match name {
+            SOFTMAX => alone(Self::Softmax),
+            LINEAR => alone(Self::Linear),
+            LSSA => alone(Self::Lssa),
+            STICK_BREAKING => keyed(keys, Self::StickBreaking),
+            ENTMAX => keyed(keys, Self::Entmax),
+            LSSAR => keyed(keys, Self::Lssar),
+            _ => None,
+        }
     }
 }
 
@@ -73,24 +184,15 @@ impl fmt::Display for AttentionKind {
     }
 }
 
-/// A table, with the kind among its keys.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Table {
-    kind: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    attend_current: Option<bool>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    remainder: Option<Remainder>,
-}
-
 impl Serialize for AttentionKind {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self::StickBreaking(StickBreaking { attend_current, remainder }) = *self else {
-            return self.name().serialize(serializer);
+        let keys = match self {
+            Self::Softmax | Self::Linear | Self::Lssa => return self.name().serialize(serializer),
+            Self::StickBreaking(keys) => serde_json::to_value(keys),
+            Self::Entmax(keys) => serde_json::to_value(keys),
+            Self::Lssar(keys) => serde_json::to_value(keys),
         };
-        let (attend_current, remainder) = (Some(attend_current), Some(remainder));
-        Table { kind: STICK_BREAKING.to_owned(), attend_current, remainder }.serialize(serializer)
+        serialize_tagged(self.name(), keys, serializer)
     }
 }
 
@@ -100,24 +202,18 @@ impl<'de> Deserialize<'de> for AttentionKind {
         #[serde(untagged)]
         enum Raw {
             Name(String),
-            Table(Table),
+            Table {
+                kind: String,
+                #[serde(flatten)]
+                keys: Map<String, Json>,
+            },
         }
         let rejected = || D::Error::custom(ALLOWED);
-        let (name, table) = match Raw::deserialize(deserializer).map_err(|_| rejected())? {
-            Raw::Name(name) => (name, None),
-            Raw::Table(table) => (table.kind.clone(), Some(table)),
+        let (name, keys) = match Raw::deserialize(deserializer).map_err(|_| rejected())? {
+            Raw::Name(name) => (name, Map::new()),
+            Raw::Table { kind, keys } => (kind, keys),
         };
-        let kind = Self::of_name(&name).ok_or_else(rejected)?;
-        match (kind, table) {
-            (Self::StickBreaking(_), Some(Table { attend_current, remainder, .. })) => {
-                Ok(Self::StickBreaking(StickBreaking {
-                    attend_current: attend_current.unwrap_or_default(),
-                    remainder: remainder.unwrap_or_default(),
-                }))
-            }
-            (kind, Some(Table { attend_current: None, remainder: None, .. }) | None) => Ok(kind),
-            _ => Err(D::Error::custom(format!("kind \"{name}\" takes no other key"))),
-        }
+        Self::read(&name, keys).ok_or_else(rejected)
     }
 }
 
@@ -127,9 +223,19 @@ impl JsonSchema for AttentionKind {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let stick_breaking = crate::tagged::tagged::<StickBreaking>(
+        let stick_breaking = tagged::<StickBreaking>(
             STICK_BREAKING,
             "A stick of length 1, of which the nearest key breaks off its share first (arXiv:2410.17980).",
+            generator,
+        );
+        let entmax = tagged::<EntmaxKeys>(
+            ENTMAX,
+            "A softmax whose small weights are exactly 0 (arXiv:1905.05702).",
+            generator,
+        );
+        let lssar = tagged::<LssarKeys>(
+            LSSAR,
+            "As `\"lssa\"`, and a power of the weights above the average (arXiv:2501.13428).",
             generator,
         );
         json_schema!({
@@ -141,8 +247,15 @@ impl JsonSchema for AttentionKind {
                     "description": "Products of features `elu(x) + 1`, summed causally in linear time (Katharopoulos et al. \
                                     2020, arXiv:2006.16236)."
                 },
-                { "const": STICK_BREAKING, "description": "The table below with its defaults." },
-                stick_breaking
+                {
+                    "const": LSSA,
+                    "description": "Softplus of the cosine of q and k times `ln d ln N`, N the keys that a query sees, over its \
+                                    sum (arXiv:2501.13428)."
+                },
+                { "enum": [STICK_BREAKING, ENTMAX, LSSAR], "description": "The table below with its defaults." },
+                stick_breaking,
+                entmax,
+                lssar
             ]
         })
     }
@@ -170,7 +283,20 @@ mod tests {
         assert_eq!(read(text).unwrap(), AttentionKind::StickBreaking(stick));
         assert_eq!(read("{ kind = 'linear' }").unwrap(), AttentionKind::Linear);
         assert_eq!(read("'stick_breaking'").unwrap(), AttentionKind::StickBreaking(StickBreaking::default()));
-        for text in ["'softmax'", "'linear'", "'stick_breaking'", text] {
+        assert_eq!(
+            read("{ kind = 'entmax', alpha = 2 }").unwrap(),
+            AttentionKind::Entmax(EntmaxKeys { alpha: 2.0 })
+        );
+        assert_eq!(read("'lssar'").unwrap(), AttentionKind::Lssar(LssarKeys { power: 15 }));
+        for text in [
+            "'softmax'",
+            "'linear'",
+            "'stick_breaking'",
+            text,
+            "'entmax'",
+            "'lssa'",
+            "{ kind = 'lssar', power = 3 }",
+        ] {
             let kind = read(text).unwrap();
             assert_eq!(read(&toml::Value::try_from(kind).unwrap().to_string()).unwrap(), kind);
         }
@@ -179,11 +305,23 @@ mod tests {
 
     #[test]
     fn other_keys_and_kinds_are_rejected() {
-        for text in ["'stick'", "3", "{ kind = 'stick_breaking', rest = 'drop' }", "{ remainder = 'drop' }"] {
+        for text in [
+            "'stick'",
+            "3",
+            "{ kind = 'stick_breaking', rest = 'drop' }",
+            "{ remainder = 'drop' }",
+            "{ kind = 'linear', remainder = 'drop' }",
+            "{ kind = 'lssar', power = -1 }",
+        ] {
             let message = read(text).unwrap_err();
             assert!(message.contains("must be \"softmax\", \"linear\""), "{text}: {message}");
         }
-        let message = read("{ kind = 'linear', remainder = 'drop' }").unwrap_err();
-        assert!(message.contains("kind \"linear\" takes no other key"), "{message}");
+        for text in [
+            "{ kind = 'entmax', alpha = 0.9 }",
+            "{ kind = 'entmax', alpha = nan }",
+            "{ kind = 'lssar', power = 0 }",
+        ] {
+            assert!(read(text).unwrap().check().is_err(), "{text}");
+        }
     }
 }

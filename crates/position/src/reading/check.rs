@@ -11,24 +11,36 @@ impl Reading {
         match self.attention {
             AttentionKind::Softmax => Ok(()),
             AttentionKind::Linear => self.check_linear(),
-            AttentionKind::StickBreaking(_) => self.check_stick_breaking(),
+            AttentionKind::StickBreaking(_) => {
+                let scaled = self.layers.iter().any(|layer| layer.log_n != LogN::Off);
+                let sinks = self.layers.iter().any(|layer| layer.mask.sinks > 0);
+                self.check_sink()?;
+                self.rejected(scaled, "log-n scales the scores of a softmax")?;
+                self.rejected(sinks, "sinks are the first keys of a softmax")
+            }
+            AttentionKind::Entmax(_) => self.check_sink(),
+            AttentionKind::Lssa | AttentionKind::Lssar(_) => {
+                let scaled = self.layers.iter().any(|layer| layer.log_n != LogN::Off);
+                self.check_sink()?;
+                self.rejected(scaled, "log-n scales the scores of a softmax")?;
+                if self.memory() > 0 {
+                    let why = "counts the keys of a text, and a segment with a memory does not know its own";
+                    return Err(Error::usage(format!("`{}` {why}", self.attention)));
+                }
+                Ok(())
+            }
         }
     }
 
-    fn check_stick_breaking(&self) -> Result<()> {
-        let rejected = |what: &str| Err(Error::usage(format!("{what}, and `{}` is none", self.attention)));
-        for (index, layer) in self.layers.iter().enumerate() {
-            if let Some((encoding, _)) = self.of(index).find(|(encoding, _)| encoding.sink(0).is_some()) {
-                return rejected(&format!("`{}` takes a share of a softmax", encoding.kind()));
-            }
-            if layer.log_n != LogN::Off {
-                return rejected("log-n scales the scores of a softmax");
-            }
-            if layer.mask.sinks > 0 {
-                return rejected("sinks are the first keys of a softmax");
-            }
-        }
-        Ok(())
+    fn rejected(&self, is_there: bool, what: &str) -> Result<()> {
+        if is_there { Err(Error::usage(format!("{what}, and `{}` is none", self.attention))) } else { Ok(()) }
+    }
+
+    /// A sink is a term of a softmax.
+    fn check_sink(&self) -> Result<()> {
+        let sink = |layer: usize| self.of(layer).find(|(encoding, _)| encoding.sink(0).is_some());
+        let kind = (0..self.layers.len()).find_map(sink).map(|(encoding, _)| encoding.kind());
+        self.rejected(kind.is_some(), &format!("`{}` takes a share of a softmax", kind.unwrap_or_default()))
     }
 
     fn check_linear(&self) -> Result<()> {

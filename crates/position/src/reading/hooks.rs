@@ -1,5 +1,6 @@
 //! The hooks of all encodings of a layer together, as the model's forward pass calls them.
 
+use super::log_n::visible_keys;
 use super::{LayerReading, LogN, Reading, Temperature};
 use crate::encoding::{Geometry, Heads, QueryBlock, Rows, ScoreForm};
 use crate::frequency::Rotation;
@@ -118,27 +119,39 @@ impl Reading {
         self.layers[layer].geometry.clone().unwrap_or_else(Geometry::plain)
     }
 
-    /// The log-n factors of the queries of a layer, `[rows, length]`, where it scales those of all heads alike;
-    /// `positions` are those of the queries.
-    pub fn query_scale(&self, layer: usize, positions: &Positions, device: &Device) -> Option<Tensor<2>> {
-        let log_n = self.layers[layer].log_n;
-        if matches!(log_n, LogN::Off | LogN::Learned { .. }) {
+    /// The factors of the queries of a block by the keys that they see, `[rows, queries]`, where it scales those of all heads
+    /// alike: those of log-n, or of an attention whose scores have `ln N` as a factor.
+    pub fn query_scale(&self, block: QueryBlock<'_>, device: &Device) -> Option<Tensor<2>> {
+        let LayerReading { log_n, mask, .. } = self.layers[block.rows.layer];
+        let positions = block.rows.positions;
+        let factors: Vec<f32> = if self.attention.reads_cosines() {
+            let visible = visible_keys(positions, block.queries, mask);
+            visible.into_iter().map(|keys| keys.ln() as f32).collect()
+        } else if log_n == LogN::Off || log_n.is_learned() {
             return None;
-        }
-        let factors: Vec<f32> = positions.keys_seen().map(|keys| log_n.factor(keys) as f32).collect();
-        Some(constant(TensorData::new(factors, [positions.rows(), positions.length()]), device))
+        } else {
+            let seen = positions.columns(block.queries.clone());
+            seen.keys_seen().map(|keys| log_n.factor(keys) as f32).collect()
+        };
+        Some(constant(TensorData::new(factors, [positions.rows(), block.queries.len()]), device))
     }
 
     /// The learned factors on the queries of a block, `[rows, heads, queries]`, where its layer has some.
     pub fn learned_query_scale(&self, block: QueryBlock<'_>) -> Option<Tensor<3>> {
-        let LayerReading { log_n: LogN::Learned { row, .. }, mask, .. } = self.layers[block.rows.layer]
-        else {
-            return None;
-        };
-        let device = block.input.device();
-        self.log_n
-            .as_ref()
-            .map(|learned| learned.factors(row, block.rows.positions, block.queries, mask, &device))
+        let layer = block.rows.layer;
+        let LayerReading { log_n, mask, .. } = self.layers[layer];
+        match log_n {
+            LogN::Learned { row, .. } => {
+                let (positions, device) = (block.rows.positions, block.input.device());
+                let learned = self.log_n.as_ref()?;
+                Some(learned.factors(row, positions, block.queries, mask, &device))
+            }
+            LogN::Adaptive { row, .. } => {
+                let encoded = self.layer_capabilities(layer).first_heads.unwrap_or(0);
+                Some(self.adaptive_log_n.as_ref()?.factors(row, encoded, block))
+            }
+            _ => None,
+        }
     }
 
     /// Whether the learned factors of a layer multiply its whole logits, and not the queries: they scale what encodings add,

@@ -44,6 +44,15 @@ pub enum LogN {
         /// Whether it multiplies the whole logits, what encodings add to them too.
         scale_bias: bool,
     },
+    /// `1 + beta ln(n + 1)^gamma`: [`AdaptiveLogN`](super::AdaptiveLogN).
+    Adaptive {
+        /// Which row of the parameters is the layer's.
+        row: usize,
+        /// Whether beta and gamma are of every query, from the layer's input; else they are numbers of the head.
+        from_input: bool,
+        /// Whether the maps of the input have biases.
+        bias: bool,
+    },
 }
 
 impl LogN {
@@ -51,7 +60,7 @@ impl LogN {
     pub fn factor(self, keys: f64) -> f64 {
         let ratio = |length: usize| keys.ln() / (length as f64).ln();
         match self {
-            Self::Off => 1.0,
+            Self::Off | Self::Adaptive { .. } => 1.0,
             Self::Trained { train_length } => ratio(train_length),
             Self::PostHoc { train_length } => ratio(train_length).max(1.0),
             Self::Learned { .. } => keys.ln(),
@@ -60,11 +69,16 @@ impl LogN {
 
     /// Whether training had it.
     pub(crate) fn is_trained(self) -> bool {
-        matches!(self, Self::Trained { .. } | Self::Learned { .. })
+        !matches!(self, Self::Off | Self::PostHoc { .. })
+    }
+
+    /// Whether parameters have a part in it.
+    pub fn is_learned(self) -> bool {
+        matches!(self, Self::Learned { .. } | Self::Adaptive { .. })
     }
 }
 
-/// The value of `log_n` in a config: `false`, `true`, `"learned"` or a table.
+/// The value of `log_n` in a config: `false`, `true`, `"learned"`, `"adaptive"`, `"power"` or a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogNKind {
     /// Queries stay as they are.
@@ -74,6 +88,10 @@ pub enum LogNKind {
     Fixed,
     /// `s ln n`, s learned for every head (scalable softmax).
     Learned(LearnedKeys),
+    /// `1 + beta ln(n + 1)^gamma`, beta and gamma of every query and head from the layer's input (`ASEntmax`).
+    Adaptive,
+    /// The same with learned numbers of the head.
+    Power,
 }
 
 /// Keys of `kind = "learned"`.
@@ -85,6 +103,8 @@ pub struct LearnedKeys {
 }
 
 const LEARNED: &str = "learned";
+const ADAPTIVE: &str = "adaptive";
+const POWER: &str = "power";
 
 impl LogNKind {
     /// What a model has that is trained on `train_length` tokens; `bias` is for what is learned.
@@ -93,12 +113,14 @@ impl LogNKind {
             Self::Off => LogN::Off,
             Self::Fixed => LogN::Trained { train_length },
             Self::Learned(LearnedKeys { scale_bias }) => LogN::Learned { row: 0, bias, scale_bias },
+            Self::Adaptive => LogN::Adaptive { row: 0, from_input: true, bias },
+            Self::Power => LogN::Adaptive { row: 0, from_input: false, bias: false },
         }
     }
 
     pub fn check(self, key: &str, train_length: usize) -> longwave_core::Result<()> {
         let value = match self {
-            Self::Off => return Ok(()),
+            Self::Off | Self::Adaptive | Self::Power => return Ok(()),
             _ if train_length > 1 => return Ok(()),
             Self::Fixed => "true",
             Self::Learned(_) => "\"learned\"",
@@ -126,6 +148,8 @@ impl Serialize for LogNKind {
             Self::Learned(LearnedKeys { scale_bias }) => {
                 Table { kind: LEARNED.to_owned(), scale_bias: *scale_bias }.serialize(serializer)
             }
+            Self::Adaptive => serializer.serialize_str(ADAPTIVE),
+            Self::Power => serializer.serialize_str(POWER),
         }
     }
 }
@@ -144,9 +168,11 @@ impl<'de> Deserialize<'de> for LogNKind {
             Ok(Raw::Flag(false)) => Ok(Self::Off),
             Ok(Raw::Flag(true)) => Ok(Self::Fixed),
             Ok(Raw::Word(word)) if word == LEARNED => learned(false),
+            Ok(Raw::Word(word)) if word == ADAPTIVE => Ok(Self::Adaptive),
+            Ok(Raw::Word(word)) if word == POWER => Ok(Self::Power),
             Ok(Raw::Table(Table { kind, scale_bias })) if kind == LEARNED => learned(scale_bias),
             _ => Err(serde::de::Error::custom(
-                "it must be true, false, \"learned\" or { kind = \"learned\", scale_bias = true }",
+                "it must be true, false, \"learned\", \"adaptive\", \"power\" or { kind = \"learned\", scale_bias = true }",
             )),
         }
     }
@@ -165,7 +191,7 @@ impl JsonSchema for LogNKind {
         let about =
             "The queries of every head times `s ln n`, s learned (scalable softmax, arXiv:2501.19399).";
         let learned = crate::tagged::tagged::<LearnedKeys>(LEARNED, about, generator);
-        json_schema!({ "anyOf": [{ "enum": [false, true, LEARNED] }, learned] })
+        json_schema!({ "anyOf": [{ "enum": [false, true, LEARNED, ADAPTIVE, POWER] }, learned] })
     }
 }
 
@@ -222,7 +248,7 @@ impl LearnedLogN {
 }
 
 /// The number of keys that a mask leaves to each of some queries, row after row; `positions` are those of all keys.
-fn visible_keys(positions: &Positions, queries: &Range<usize>, mask: Mask) -> Vec<f64> {
+pub(super) fn visible_keys(positions: &Positions, queries: &Range<usize>, mask: Mask) -> Vec<f64> {
     let seen = positions.columns(queries.clone());
     let Some(window) = mask.window else { return seen.keys_seen().collect() };
     if positions.consecutive() {
@@ -277,6 +303,8 @@ mod tests {
         for (text, kind) in [
             ("log_n = true", LogNKind::Fixed),
             ("log_n = false", LogNKind::Off),
+            ("log_n = 'adaptive'", LogNKind::Adaptive),
+            ("log_n = 'power'", LogNKind::Power),
             ("log_n = 'learned'", LogNKind::Learned(LearnedKeys { scale_bias: false })),
             ("log_n = { kind = 'learned' }", LogNKind::Learned(LearnedKeys { scale_bias: false })),
             (
@@ -290,7 +318,7 @@ mod tests {
         for wrong in
             ["log_n = 'yes'", "log_n = 1", "log_n = { kind = 'fixed' }", "log_n = { scale_bias = true }"]
         {
-            assert!(read(wrong).unwrap_err().message().contains("true, false, \"learned\""));
+            assert!(read(wrong).unwrap_err().message().contains("true, false, \"learned\", \"adaptive\""));
         }
     }
 }

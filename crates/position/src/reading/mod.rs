@@ -3,6 +3,7 @@
 //! It is what the model is given for a forward pass. A fresh model reads as its config says; an
 //! extension changes the reading, never other weights.
 
+mod adaptive;
 mod attention;
 mod check;
 mod head_scale;
@@ -18,7 +19,8 @@ use crate::encodings::Encoding;
 use crate::init::Init;
 use crate::layout::TextLayout;
 use crate::parameter::{ParameterSpec, check_listed};
-pub use attention::{AttentionKind, Remainder, StickBreaking};
+pub use adaptive::AdaptiveLogN;
+pub use attention::{AttentionKind, EntmaxKeys, LssarKeys, Remainder, StickBreaking};
 use burn::module::Module;
 pub use head_scale::{HeadScale, LEAST_HEAD_SCALE};
 pub use log_n::{LearnedKeys, LearnedLogN, LogN, LogNKind};
@@ -61,6 +63,8 @@ pub struct Reading {
     encodings: Vec<Encoding>,
     /// Where a layer's `log_n` is learned.
     log_n: Option<LearnedLogN>,
+    /// Where it is adaptive.
+    adaptive_log_n: Option<AdaptiveLogN>,
     /// Where a stage trains or has trained it.
     head_scale: Option<HeadScale>,
     #[module(skip)]
@@ -89,7 +93,7 @@ impl Reading {
     pub(crate) fn new(
         name: String,
         encodings: Vec<Encoding>,
-        log_n: Option<LearnedLogN>,
+        (log_n, adaptive_log_n): (Option<LearnedLogN>, Option<AdaptiveLogN>),
         layers: Vec<LayerReading>,
         [heads, head_dim]: [usize; 2],
         init: &Init,
@@ -99,6 +103,7 @@ impl Reading {
         Self {
             encodings,
             log_n,
+            adaptive_log_n,
             head_scale: None,
             layers,
             name,
@@ -167,6 +172,7 @@ impl Reading {
             all.extend(specs);
         }
         all.extend(self.log_n.iter().flat_map(LearnedLogN::parameters));
+        all.extend(self.adaptive_log_n.iter().flat_map(AdaptiveLogN::parameters));
         all.extend(self.head_scale.iter().flat_map(|_| HeadScale::parameters()));
         Ok(all)
     }

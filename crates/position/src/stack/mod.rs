@@ -19,7 +19,9 @@ use crate::encodings::{self, Encoding, EncodingConfig};
 use crate::init::Init;
 use crate::layout::TextLayout;
 use crate::positions::Positions;
-use crate::reading::{LayerEncoding, LayerReading, LearnedLogN, LogN, Mask, Reading, Temperature};
+use crate::reading::{
+    AdaptiveLogN, LayerEncoding, LayerReading, LearnedLogN, LogN, LogNKind, Mask, Reading, Temperature,
+};
 use crate::tokens::{Lengths, Tokens};
 use entry::{StackEntry, StackEntryKeys, listed};
 use lengths::in_tokens;
@@ -207,8 +209,14 @@ impl PositionConfig {
             }
             let keys = &entry.keys;
             let window = entry.window(&section, train_length)?;
-            let bias = matches!(log_n, LogN::Learned { bias: true, .. });
-            let log_n = keys.log_n.map_or(log_n, |kind| kind.of(train_length, bias));
+            let log_n = match (keys.log_n, log_n) {
+                (None, of_model)
+                | (Some(LogNKind::Adaptive), of_model @ LogN::Adaptive { from_input: true, .. }) => of_model,
+                (Some(kind), LogN::Learned { bias, .. }) if matches!(kind, LogNKind::Learned(_)) => {
+                    kind.of(train_length, bias)
+                }
+                (Some(kind), _) => kind.of(train_length, false),
+            };
             for (local, &layer) in own.iter().enumerate() {
                 let places = (encodings.len()..).take(built.len());
                 layers[layer] = Some(LayerReading {
@@ -230,11 +238,12 @@ impl PositionConfig {
         }
         // Every layer is that of one entry.
         let mut layers: Vec<LayerReading> = layers.into_iter().flatten().collect();
-        let log_n = learned_log_n(&mut layers, dimensions, init);
+        let learned = learned_log_n(&mut layers, dimensions, init);
+        let adaptive = adaptive_log_n(&mut layers, &encodings, dimensions, init)?;
         let mut reading = Reading::new(
             self.name(),
             encodings,
-            log_n,
+            (learned, adaptive),
             layers,
             [dimensions.heads, dimensions.head_dim],
             init,
@@ -293,6 +302,37 @@ fn learned_log_n(layers: &mut [LayerReading], dimensions: &Dimensions, init: &In
     }
     let Dimensions { heads, train_length, .. } = *dimensions;
     (count > 0).then(|| LearnedLogN::new(count, heads, biased, train_length, init))
+}
+
+/// The parameters of the layers whose log-n scaling is adaptive, which are numbered in their order: all of one form, since they
+/// share tensors.
+fn adaptive_log_n(
+    layers: &mut [LayerReading],
+    encodings: &[Encoding],
+    dimensions: &Dimensions,
+    init: &Init,
+) -> Result<Option<AdaptiveLogN>> {
+    let mut form = None;
+    let mut count = 0;
+    for layer in layers {
+        let LogN::Adaptive { row, from_input, bias } = &mut layer.log_n else { continue };
+        *row = count;
+        count += 1;
+        let of_layer =
+            layer.encodings.iter().map(|place| encodings[place.encoding].capabilities().first_heads);
+        let own = (of_layer.max().flatten().unwrap_or(0), [*from_input, *bias]);
+        if *form.get_or_insert(own) != own {
+            return Err(Error::usage(
+                "layers have adaptive log-n scaling of several forms, or of other heads",
+            )
+            .hint("give all that have it the same `log_n`, and encodings of as many heads"));
+        }
+        if own.0 >= dimensions.heads {
+            return Err(Error::usage("`log_n` scales heads without an encoding, and every head has one")
+                .hint("leave `log_n` out, or give fewer heads an encoding"));
+        }
+    }
+    Ok(form.map(|(encoded, form)| AdaptiveLogN::new(count, encoded, form, dimensions, init)))
 }
 
 /// Rejects encodings that one layer cannot read together.

@@ -1,7 +1,7 @@
 //! Kind `attention`: probabilities and output of a reading, end to end.
 
 mod layers;
-mod stick_breaking;
+mod weights;
 
 use crate::build::{
     bias_config, config, dimensions, encoding, positions, reading, reading_of, with_key, with_params,
@@ -32,8 +32,8 @@ const NOT_THE_EXTENSIONS: [&str; 11] = [
 
 /// Checks one case of a file.
 pub fn check(name: &str, case: &Case) {
-    if name == "stick_breaking" {
-        return stick_breaking::check(case);
+    if matches!(name, "stick_breaking" | "entmax" | "lssar") {
+        return weights::check(name, case);
     }
     let kind = match name {
         "query_chunks" => case.text("method"),

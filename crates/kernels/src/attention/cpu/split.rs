@@ -2,6 +2,7 @@
 //!
 //! Each range gives a softmax of its own and the log of its sum, which are put together as [`merge`](mod@super::super::merge)
 //! says, range after range. A call with gates that count keys is not cut: a count goes through all keys.
+//! Nor is one with another normaliser than the softmax.
 
 use super::{Own, attend, tensors};
 use crate::attention::block::Operands;
@@ -16,7 +17,11 @@ use std::ops::Range;
 /// The ranges of keys, where it pays to cut.
 pub(super) fn ranges(call: &Call, operands: &Operands<'_>) -> Option<Vec<Range<usize>>> {
     let shape = call.shape;
-    if call.counted.is_some() || shape.queries == 0 || shape.batch * shape.heads == 0 {
+    if call.counted.is_some()
+        || !call.normaliser.is_softmax()
+        || shape.queries == 0
+        || shape.batch * shape.heads == 0
+    {
         return None;
     }
     let seen = operands.span(0, 0, 0, shape.queries).all_seen();

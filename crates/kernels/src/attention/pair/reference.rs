@@ -1,9 +1,9 @@
 //! Attention with a network of pairs in plain tensor operations.
 
 use super::PairAttention;
+use crate::attention::normaliser::softmax::plain as plain_softmax;
 use crate::attention::{Attention, Bias};
 use crate::ops::pair_network::plain_pair_network;
-use crate::ops::softmax::plain as plain_softmax;
 use burn::tensor::Tensor;
 
 /// Numbers of pairs that are computed at once; more queries are read one block after the other.

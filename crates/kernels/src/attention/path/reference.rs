@@ -3,9 +3,9 @@
 //! All queries walk back from chunk to chunk. Operations are few and large, as a GPU likes them.
 
 use super::{PathAttention, Reflections};
+use crate::attention::normaliser::softmax::plain as plain_softmax;
 use crate::attention::{Attention, repeat_heads};
 use crate::machine::device::constant;
-use crate::ops::softmax::plain as plain_softmax;
 use burn::tensor::{Device, Tensor, TensorData};
 
 /// Rows that act at once; a power of two.

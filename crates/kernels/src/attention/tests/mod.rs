@@ -5,6 +5,7 @@ mod counted;
 mod cut;
 mod distances;
 mod edges;
+mod normalisers;
 mod relative;
 mod rounded;
 
@@ -12,8 +13,11 @@ mod rounded;
 pub(in crate::attention) use edges::{distances_without_keys, rows_without_keys};
 
 use super::*;
-use crate::ops::softmax::plain as plain_softmax;
-use crate::testing::{assert_close, assert_matches, differentiate, flat, list, numbers, tensor};
+use crate::attention::normaliser::softmax::plain as plain_softmax;
+use crate::testing::{
+    assert_close, assert_matches, assert_matches_reference_on, by_reference, differentiate, flat, list,
+    numbers, tensor,
+};
 use burn::tensor::Device;
 
 /// The sizes and settings of one test.
@@ -103,6 +107,7 @@ impl Case {
         };
         let scale = self.scaled.map(|rows| tensor(5, [rows, queries], &Device::flex()).add_scalar(1.5));
         let options = Attention {
+            normaliser: Arc::new(Softmax),
             scale: 0.7,
             bias,
             relative: RelativeVectors::default(),

@@ -7,15 +7,15 @@
 
 use super::rotations::Rotations;
 use super::sink::{by_head, scaled, sink};
-use super::stick_breaking;
 use burn::tensor::{Bool, Tensor, TensorData};
 use longwave_kernels::device::constant;
-use longwave_kernels::{Shares, repeat_heads, rotate, softmax};
+use longwave_kernels::{Normaliser, Softmax, normalise, repeat_heads, rotate};
 use longwave_position::encoding::{Geometry, Heads, LayerInput, PositionMap, QueryBlock, Rows};
-use longwave_position::reading::{AttentionKind, Remainder, StickBreaking};
+use longwave_position::reading::AttentionKind;
 use longwave_position::{Positions, Reading};
 use std::convert::Infallible;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// What some queries give to the first keys.
 pub(super) struct Seen<'a> {
@@ -34,8 +34,8 @@ pub(super) type See<'a, E> = dyn FnMut(&Seen<'_>) -> Result<(), E> + 'a;
 /// Scores computed at once: 64 MiB in f32.
 const SCORES_AT_ONCE: usize = 1 << 24;
 
-/// Numbers per score that stick-breaking attention holds at once.
-const LOGARITHMS: usize = 4;
+/// Numbers per score that other weights than a softmax's hold at once in plain operations.
+const PLAIN_WEIGHTS: usize = 4;
 
 /// Queries read at once where keys after the block are left out: fewer queries, fewer keys in vain.
 const QUERIES_AT_ONCE: usize = 128;
@@ -48,14 +48,27 @@ pub(super) fn attention(
     reading: &Reading,
     rotations: &mut Rotations,
 ) -> Tensor<4> {
+    let nobody = &mut |_: &Seen<'_>| Ok(());
     let Ok(output) =
-        attention_seen::<Infallible>([q, k, v], scale, block, reading, rotations, &mut |_| Ok(()));
+        in_blocks::<Infallible>([q, k, v], reading.attention(), scale, block, reading, rotations, nobody);
     output
 }
 
-/// The same; `see` sees every block of queries, and its error ends the pass.
+/// The same for what queries give to keys, which `see` sees of every block of queries; its error ends the pass.
 pub(super) fn attention_seen<E>(
+    qkv: [Tensor<4>; 3],
+    scale: f64,
+    block: QueryBlock<'_>,
+    reading: &Reading,
+    rotations: &mut Rotations,
+    see: &mut See<'_, E>,
+) -> Result<(), E> {
+    in_blocks(qkv, reading.attention().of_keys(), scale, block, reading, rotations, see).map(|_| ())
+}
+
+fn in_blocks<E>(
     [q, k, v]: [Tensor<4>; 3],
+    kind: AttentionKind,
     scale: f64,
     block: QueryBlock<'_>,
     reading: &Reading,
@@ -78,10 +91,8 @@ pub(super) fn attention_seen<E>(
         .collect();
     let v = repeat_heads(v, heads / kv_heads);
     let held = entries.len().max(reading.layer_capabilities(block.rows.layer).scratch_per_score);
-    let held = match reading.attention() {
-        AttentionKind::StickBreaking(_) => held.max(LOGARITHMS),
-        _ => held,
-    };
+    let normaliser = kind.normaliser().unwrap_or_else(|| Arc::new(Softmax));
+    let held = if normaliser.is_softmax() { held } else { held.max(PLAIN_WEIGHTS) };
     let rows = (SCORES_AT_ONCE / (batch * heads * length * held).max(1)).max(1);
     let rows = if whole_rows { rows } else { rows.min(QUERIES_AT_ONCE) };
     let mut outputs = Vec::new();
@@ -96,23 +107,19 @@ pub(super) fn attention_seen<E>(
             .collect();
         let v = v.clone().slice_dim(2, 0..keys);
         let block = QueryBlock { queries: &queries, ..block };
-        let given = probabilities(&entries, &geometry, scale, block, reading);
-        see(&Seen { queries: queries.clone(), probabilities: &given.to_keys, mapped: &entries[0] })?;
-        outputs.push(output(&given, &v, block, reading));
+        let given = probabilities(&entries, &geometry, &normaliser, scale, block, reading);
+        see(&Seen { queries: queries.clone(), probabilities: &given, mapped: &entries[0] })?;
+        let output = given.clone().matmul(v.clone());
+        outputs.push(match reading.values(&given, block) {
+            Some(addition) => output + addition,
+            None => output,
+        });
     }
     Ok(Tensor::cat(outputs, 2))
 }
 
 /// The least logit that learned factors scale: it has no share, and minus infinity would give the factors no gradient.
 const LEAST: f32 = -1e30;
-
-/// What the queries of a block give.
-struct Probabilities {
-    /// `[batch, heads, queries, keys]`.
-    to_keys: Tensor<4>,
-    /// What the keys of stick-breaking attention leave, `[batch, heads, queries, 1]`.
-    rest: Option<Tensor<4>>,
-}
 
 /// q of the queries at hand and k of all rows, rotated and mapped as one entry of the geometry reads
 /// them.
@@ -151,14 +158,15 @@ pub(super) fn rotated(
     [rotate(q, &q_table), rotate(k, &k_table)]
 }
 
-/// What one block of queries gives to the keys, and to none.
+/// What one block of queries gives to the keys, `[batch, heads, queries, keys]`.
 fn probabilities(
     entries: &[[Tensor<4>; 2]],
     geometry: &Geometry,
+    normaliser: &Arc<dyn Normaliser>,
     scale: f64,
     block: QueryBlock<'_>,
     reading: &Reading,
-) -> Probabilities {
+) -> Tensor<4> {
     let [_, k] = &entries[0];
     let device = k.device();
     let (queries, keys) = (block.queries.len(), k.dims()[2]);
@@ -196,36 +204,15 @@ fn probabilities(
         let hidden = pairs(block, keys, |query, key| mask.hides(query, key), &scores);
         scores = scores.mask_fill(hidden, f32::NEG_INFINITY);
     }
-    if let AttentionKind::StickBreaking(stick) = reading.attention() {
-        let Shares { weights, rest } = stick_breaking::shares(scores, stick, block.queries);
-        return Probabilities { to_keys: weights, rest: Some(rest) };
-    }
-    let to_keys = match sink(block, reading) {
-        None => softmax(scores),
+    let first = block.queries.start;
+    match sink(block, reading) {
+        None => normalise(scores, normaliser, first),
         // One more column, whose share goes to no value.
         Some(sink) => {
             let [batch, heads, ..] = scores.dims();
             let column = sink.reshape([1, heads, 1, 1]).expand([batch, heads, queries, 1]);
-            softmax(Tensor::cat(vec![scores, column], 3)).slice_dim(3, 0..keys)
+            normalise(Tensor::cat(vec![scores, column], 3), normaliser, first).slice_dim(3, 0..keys)
         }
-    };
-    Probabilities { to_keys, rest: None }
-}
-
-/// The output of one block of queries, `[batch, heads, queries, head_dim]`: the sum of the values, with what encodings add to
-/// it; the rest of a stick goes to a query's own value where the layer says so.
-fn output(given: &Probabilities, v: &Tensor<4>, block: QueryBlock<'_>, reading: &Reading) -> Tensor<4> {
-    let output = given.to_keys.clone().matmul(v.clone());
-    let output = match reading.values(&given.to_keys, block) {
-        Some(addition) => output + addition,
-        None => output,
-    };
-    match (reading.attention(), &given.rest) {
-        (AttentionKind::StickBreaking(StickBreaking { remainder: Remainder::Value, .. }), Some(rest)) => {
-            output + rest.clone() * v.clone().slice_dim(2, block.queries.clone())
-        }
-        // What is learned is the layer's: it adds it.
-        _ => output,
     }
 }
 

@@ -7,7 +7,9 @@ use crate::attention::route::is_described;
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Device, Gradients, Int};
 use longwave_position::encoding::{Dimensions, Selector};
-use longwave_position::reading::{LogN, Mask, Temperature};
+use longwave_position::reading::{
+    AttentionKind, EntmaxKeys, LogN, LssarKeys, Mask, Remainder, StickBreaking, Temperature,
+};
 use longwave_position::{ExtensionConfig, Init, Lengths, PositionConfig};
 use std::ops::Range;
 
@@ -338,6 +340,55 @@ fn log_n_scales_what_is_described_by_distance() {
         let plain = attention(qkv(), 0.4, block, &reading, &mut Rotations::default());
         let off = (fused - plain).abs().max().into_scalar::<f32>();
         assert!(off < 1e-5, "{encoding}, {log_n:?}: {off}");
+    }
+}
+
+/// Fused attention by every kind of weights is that in blocks, with the gradients, whatever the encoding describes.
+#[test]
+fn every_kind_of_weights_goes_with_what_is_described() {
+    let init = Init::new(6, &Device::flex());
+    let stick =
+        |attend_current, remainder| AttentionKind::StickBreaking(StickBreaking { attend_current, remainder });
+    let kinds = [
+        AttentionKind::Entmax(EntmaxKeys::default()),
+        AttentionKind::Entmax(EntmaxKeys { alpha: 1.25 }),
+        AttentionKind::Lssa,
+        AttentionKind::Lssar(LssarKeys { power: 3 }),
+        stick(false, Remainder::Value),
+        stick(true, Remainder::Drop),
+    ];
+    let encodings = [
+        "'none'",
+        "'rope'",
+        "'alibi'",
+        "'t5'",
+        "'fox'",
+        "'shaw'",
+        "'deberta'",
+        "'cope'",
+        "'transformer_xl'",
+        "'pope'",
+    ];
+    let window = Mask { window: Some(9), sinks: 0 };
+    for kind in kinds {
+        for encoding in encodings {
+            for mask in [Mask::default(), window] {
+                let reading = reading(encoding, LogN::Off).with_attention(kind).unwrap();
+                let mut reading = reading.map(&mut Noise(init.clone(), 0));
+                reading.layers_mut()[0].mask = mask;
+                for queries in [0..LENGTH, 11..LENGTH, LENGTH - 1..LENGTH] {
+                    let [fused, plain] = both(&reading, &Positions::range(0..LENGTH), queries.clone());
+                    for (a, b) in fused.iter().zip(&plain) {
+                        let largest = b.iter().fold(1.0_f32, |largest, b| largest.max(b.abs()));
+                        let off = a.iter().zip(b).fold(0.0_f32, |off, (a, b)| off.max((a - b).abs()));
+                        assert!(off <= 3e-5 * largest, "{kind:?}, {encoding}, {mask:?}, {queries:?}: {off}");
+                    }
+                }
+            }
+        }
+        let mut reading = extended("'rope'", "{ kind = 'rerope', window = 'L/2' }");
+        reading = reading.with_attention(kind).unwrap();
+        hold(&format!("{kind:?}"), &reading);
     }
 }
 

@@ -125,7 +125,7 @@ impl Attention {
         see: &mut See<'_, Error>,
     ) -> Result<()> {
         self.with_projections(input, before, rows, reading, |qkv, block| {
-            attention_seen(qkv, self.scale(), block, reading, rotations, see).map(|_| ())
+            attention_seen(qkv, self.scale(), block, reading, rotations, see)
         })
     }
 }

@@ -133,6 +133,7 @@ impl Case {
             ]
         };
         let options = Attention {
+            normaliser: std::sync::Arc::new(crate::Softmax),
             scale: 0.7,
             bias: self.bias(kind, &inputs[if far > 0 { 5 } else { 3 }..]),
             relative: RelativeVectors::default(),

@@ -1,0 +1,35 @@
+//! Other normalisers than the softmax in fused attention, against the reference.
+
+use super::*;
+use crate::attention::normaliser::tests::all;
+
+#[test]
+fn fused_attention_with_every_normaliser_agrees_with_the_reference() {
+    let shape = Shape { queries: 35, keys: 75, key_heads: 1, ..PLAIN.shape };
+    let cases = [
+        PLAIN,
+        Case { window: Some(9), ..PLAIN },
+        Case { window: Some(9), sinks: 3, scaled: Some(1), ..PLAIN },
+        Case { shape, offset: 40, scaled: Some(2), ..PLAIN },
+        Case { shape, offset: 40, border: Some(23), ..PLAIN },
+    ];
+    for normaliser in all() {
+        for case in cases {
+            for kind in KINDS {
+                let call = |inputs: &[Tensor<1>]| {
+                    let (qkv, options) = case.call(kind, inputs);
+                    (qkv, Attention { normaliser: Arc::clone(&normaliser), ..options })
+                };
+                let fused = |inputs: &[Tensor<1>]| {
+                    let ([q, k, v], options) = call(inputs);
+                    let Some(border) = case.border else { return attention(q, k, v, &options) };
+                    attention_by_distance([q, k], case.far(inputs), v, border, &options)
+                };
+                let what = format!("{normaliser:?} {case:?} {kind:?}");
+                // Both ranges have a form of their own in the reference.
+                let by_reference = |x: &[Tensor<1>]| by_reference(|| fused(x));
+                assert_matches_reference_on(&Device::flex(), &what, &case.inputs(kind), fused, by_reference);
+            }
+        }
+    }
+}

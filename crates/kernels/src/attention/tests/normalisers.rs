@@ -13,7 +13,8 @@ fn fused_attention_with_every_normaliser_agrees_with_the_reference() {
         Case { shape, offset: 40, scaled: Some(2), ..PLAIN },
         Case { shape, offset: 40, border: Some(23), ..PLAIN },
     ];
-    for normaliser in all() {
+    // A power of p makes rounding errors p times as large: its golden file holds the published 15.
+    for normaliser in all(3) {
         for case in cases {
             for kind in KINDS {
                 let call = |inputs: &[Tensor<1>]| {

@@ -69,7 +69,7 @@ impl Configure for Config {
     const EXTRAPOLATION: Extrapolation = Extrapolation::Supported(
         "defined: a positive power goes on penalising, a negative one leaves far keys free",
     );
-    const VARIANTS: &'static [&'static str] = &["shared = true", "learned_mu = true"];
+    const VARIANTS: &'static [&'static str] = &["shared = true\nlearned_mu = true"];
 
     fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
         check_positive(section, "eps", self.eps)

@@ -201,7 +201,8 @@ fn a_base_of_the_length_read_at_a_longer_one_is_a_base_conversion() {
     let reading = |text: &str| {
         let table: toml::Table = text.parse().unwrap();
         let init = Init::new(0, &Device::flex());
-        let config = PositionConfig::from_value(&toml::Value::Table(table), "position").unwrap();
+        let config =
+            PositionConfig::for_length(&toml::Value::Table(table), "position", SIZES.train_length).unwrap();
         config.build("position", &sizes, &init, LogN::Off).unwrap()
     };
     let bands = |reading: &Reading| reading.rotation(0).unwrap().frequencies.inv_freq.clone();

@@ -3,6 +3,7 @@
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_core::random::Stream;
+use longwave_model::config::{AttentionGate, CanonPlace};
 use longwave_model::{Cache, Gpt, ModelConfig, Pass};
 use longwave_position::encodings::every;
 use longwave_position::extensions::examples;
@@ -49,13 +50,13 @@ fn value(text: &str) -> toml::Value {
 
 /// A model whose every parameter is its initial one and some noise, so that none is without effect.
 fn model(position: &str) -> Gpt {
-    let config = ModelConfig {
-        layers: Some(2),
-        width: Some(32),
-        heads: Some(4),
-        kv_heads: Some(2),
-        ..ModelConfig::default()
-    };
+    model_with(position, ModelConfig::default())
+}
+
+/// The same with other keys of the model.
+fn model_with(position: &str, config: ModelConfig) -> Gpt {
+    let config =
+        ModelConfig { layers: Some(2), width: Some(32), heads: Some(4), kv_heads: Some(2), ..config };
     let position = PositionConfig::from_value(&value(position), "position").unwrap();
     let device = Device::flex();
     let fresh = Gpt::new(&config.resolve(16, TRAIN).unwrap(), &position, &Init::new(0, &device)).unwrap();
@@ -106,6 +107,35 @@ fn every_encoding_under_every_extension_reads_the_same_in_pieces() {
         let short =
             distance(in_one(&model, &model.position, TRAIN), in_pieces(&model, &model.position, &[5, 1, 10]));
         assert!(short < 1e-4, "{encoding}: {short}");
+    }
+}
+
+#[test]
+fn gates_norms_and_convolutions_read_the_same_in_pieces() {
+    let plain = ModelConfig::default();
+    let parts = [
+        ModelConfig {
+            attention_gate: AttentionGate::Channel,
+            attention_gate_bias: true,
+            norm_attention_output: true,
+            ..plain.clone()
+        },
+        ModelConfig { canon: vec![CanonPlace::FeedForward, CanonPlace::Attention], ..plain },
+    ];
+    let segments = ExtensionConfig::from_value(&value("'segments'"), "extend").unwrap();
+    for config in parts {
+        for encoding in ["'rope'", "'fox'", "{ kind = 'complex_order', complex = true }"] {
+            let model = model_with(encoding, config.clone());
+            let cut = segments.apply(&model.position, LENGTHS).unwrap();
+            for reading in [&model.position, &cut] {
+                let off = distance(in_one(&model, reading, LENGTH), in_pieces(&model, reading, &PIECES));
+                assert!(off < 1e-4, "{encoding}: {off}");
+            }
+            // A later token changes nothing before it.
+            let earlier = in_one(&model, &model.position, 30)
+                - in_one(&model, &model.position, LENGTH).slice_dim(1, 0..30);
+            assert!(earlier.slice_dim(0, 0..1).abs().max().into_scalar::<f32>() < 1e-4, "{encoding}");
+        }
     }
 }
 

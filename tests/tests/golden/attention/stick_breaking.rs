@@ -20,11 +20,9 @@ pub(super) fn check(case: &Case) {
     let dim = case.usize("d");
     outputs.compare("output", attended(&inputs, case, dim, stick, inputs.value.clone()));
     if outputs.has("probs") {
-        // Values that are the identity give the weights, and nothing goes to the value.
+        // Nothing goes to the value.
         let stick = StickBreaking { remainder: Remainder::Drop, ..stick };
-        let shape = [1, inputs.heads, inputs.length, inputs.length];
-        let identity = BurnTensor::<2>::eye(inputs.length, &Device::flex()).unsqueeze::<4>().expand(shape);
-        outputs.compare("probs", attended(&inputs, case, dim, stick, identity));
+        outputs.compare("probs", attended(&inputs, case, dim, stick, inputs.identity()));
     }
     outputs.done();
 }

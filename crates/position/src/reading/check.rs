@@ -22,7 +22,7 @@ impl Reading {
                 return rejected(&format!("`{}` takes a share of a softmax", encoding.kind()));
             }
             if layer.log_n != LogN::Off {
-                return rejected("log-n scales the scores of a softmax");
+                return rejected(&format!("`{}` scales the scores of a softmax", layer.log_n.key()));
             }
             if layer.mask.sinks > 0 {
                 return rejected("sinks are the first keys of a softmax");
@@ -56,7 +56,7 @@ impl Reading {
                 return rejected("a window masks scores");
             }
             if layer.log_n != LogN::Off {
-                return rejected("log-n scales scores");
+                return rejected(&format!("`{}` scales scores", layer.log_n.key()));
             }
             let factor = self.rotation(index).map_or(1.0, |rotation| rotation.frequencies.attention_factor);
             let is_one = |scale: f64| (scale - 1.0).abs() <= f64::EPSILON;
@@ -75,11 +75,11 @@ impl Reading {
         for (index, layer) in self.layers.iter().enumerate() {
             let scaled = self.of(index).find(|(encoding, _)| encoding.capabilities().scales_scores);
             if let (Some((encoding, _)), true) = (scaled, layer.log_n != LogN::Off) {
+                let (key, kind) = (layer.log_n.key(), encoding.kind());
                 return Err(Error::usage(format!(
-                    "`log_n` and `{}` both scale the scores of layer {index} as the text grows",
-                    encoding.kind()
+                    "`{key}` and `{kind}` both scale the scores of layer {index} as the text grows"
                 ))
-                .hint(format!("leave `log_n` out: `{}` scales each pair by its distance", encoding.kind())));
+                .hint(format!("leave `{key}` out: `{kind}` scales each pair by its distance")));
             }
         }
         Ok(())

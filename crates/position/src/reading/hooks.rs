@@ -122,7 +122,7 @@ impl Reading {
     /// `positions` are those of the queries.
     pub fn query_scale(&self, layer: usize, positions: &Positions, device: &Device) -> Option<Tensor<2>> {
         let log_n = self.layers[layer].log_n;
-        if matches!(log_n, LogN::Off | LogN::Learned { .. }) {
+        if matches!(log_n, LogN::Off | LogN::Learned { .. } | LogN::ByEntropy) {
             return None;
         }
         let factors: Vec<f32> = positions.keys_seen().map(|keys| log_n.factor(keys) as f32).collect();

@@ -21,7 +21,7 @@ use crate::parameter::{ParameterSpec, check_listed};
 pub use attention::{AttentionKind, Remainder, StickBreaking};
 use burn::module::Module;
 pub use head_scale::{HeadScale, LEAST_HEAD_SCALE};
-pub use log_n::{LearnedLogN, LogN, LogNKind};
+pub use log_n::{LearnedLogN, LogN, LogNKind, entropy_factor};
 use longwave_core::Result;
 pub use mask::Mask;
 use published::Kept;

@@ -12,7 +12,7 @@ use burn::tensor::{Bool, Tensor, TensorData};
 use longwave_kernels::device::constant;
 use longwave_kernels::{Shares, repeat_heads, rotate, softmax};
 use longwave_position::encoding::{Geometry, Heads, LayerInput, PositionMap, QueryBlock, Rows};
-use longwave_position::reading::{AttentionKind, Remainder, StickBreaking};
+use longwave_position::reading::{AttentionKind, LogN, Remainder, StickBreaking, entropy_factor};
 use longwave_position::{Positions, Reading};
 use std::convert::Infallible;
 use std::ops::Range;
@@ -193,15 +193,19 @@ fn probabilities(
         let Shares { weights, rest } = stick_breaking::shares(scores, stick, block.queries);
         return Probabilities { to_keys: weights, rest: Some(rest) };
     }
-    let to_keys = match sink(block, reading) {
-        None => softmax(scores),
+    let sink = sink(block, reading);
+    if let Some(sink) = &sink {
         // One more column, whose share goes to no value.
-        Some(sink) => {
-            let [batch, heads, ..] = scores.dims();
-            let column = sink.reshape([1, heads, 1, 1]).expand([batch, heads, queries, 1]);
-            softmax(Tensor::cat(vec![scores, column], 3)).slice_dim(3, 0..keys)
-        }
-    };
+        let [batch, heads, ..] = scores.dims();
+        let column = sink.clone().reshape([1, heads, 1, 1]).expand([batch, heads, queries, 1]);
+        scores = Tensor::cat(vec![scores, column], 3);
+    }
+    if reading.layer(block.rows.layer).log_n == LogN::ByEntropy {
+        let factor = entropy_factor(softmax(scores.clone()));
+        scores = scores * factor;
+    }
+    let shares = softmax(scores);
+    let to_keys = if sink.is_some() { shares.slice_dim(3, 0..keys) } else { shares };
     Probabilities { to_keys, rest: None }
 }
 

@@ -113,6 +113,7 @@ const CASES: &[[&str; 3]] = &[
     ["'rope'", "qk_norm = 'rms'", "'yarn'"],
     ["'rope'", "qk_norm = 'cosine'", "{ kind = 'linear', temperature = 0.5 }"],
     ["'rope'", "log_n = true", "'ntk'"],
+    ["['rope', 'sink_logit']", "", "{ kind = 'direct', temperature_law = 'entropy' }"],
     ["'rope'", "attention_gate = 'head'\ncanon = ['attention']\nnorm_attention_output = true", "'direct'"],
     ["'rope'", "log_n = 'learned'\nlog_n_bias = true", "'direct'"],
     ["'rope'", "", "{ kind = 'rerope', window = 'L/2' }"],

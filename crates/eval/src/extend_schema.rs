@@ -28,6 +28,14 @@ impl JsonSchema for ExtendSchema {
             for (key, property) in variant["properties"].as_object_mut().into_iter().flatten() {
                 if key != "kind" && !ExtensionConfig::takes_list(&kind, key) {
                     let mut value = property.take();
+                    // The number of a law may be a list itself.
+                    for number in ["/anyOf/1/properties/c", "/anyOf/2/properties/a"] {
+                        if let (true, Some(number)) = (key == "temperature_law", value.pointer_mut(number)) {
+                            let one = number.take();
+                            *number =
+                                json!({ "anyOf": [one, { "type": "array", "items": one, "minItems": 1 }] });
+                        }
+                    }
                     // The description and the default stay at the key itself.
                     let moved = ["description", "default"]
                         .map(|name| Some((name, value.as_object_mut()?.remove(name)?)));
@@ -90,6 +98,8 @@ mod tests {
         assert_eq!(window["anyOf"][1]["type"], "array");
         assert_eq!(window["default"], "L/2", "the key's own, not that of a list's items");
         assert!(window["description"].is_string() && window["anyOf"][1]["items"]["description"].is_null());
+        let law = &of("direct")["properties"]["temperature_law"]["anyOf"][0]["anyOf"][1];
+        assert_eq!(law["properties"]["c"]["anyOf"][1]["type"], "array");
         assert_eq!(of("longrope")["properties"]["long_factor"]["type"], "array");
     }
 }

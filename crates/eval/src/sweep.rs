@@ -10,7 +10,7 @@ use crate::search::Search;
 use longwave_core::config::kind_and_rest;
 use longwave_core::{Error, Result};
 use longwave_position::ExtensionConfig;
-use toml::Value;
+use toml::{Table, Value};
 
 /// One entry of `extend`, checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,11 +44,9 @@ impl ExtendEntry {
         if let Some(search) = Search::take(&kind, table, section)? {
             return Ok(Self::Sweep(Sweep::Search(search)));
         }
-        let lists: Vec<(&String, &Vec<Value>)> = table
-            .iter()
-            .filter_map(|(key, value)| Some((key, value.as_array()?)))
-            .filter(|(key, items)| are_values(&kind, key, items))
-            .collect();
+        let table = &with_laws(table);
+        let lists: Vec<(&String, &Vec<Value>)> =
+            lists_of(table).filter(|(key, items)| are_values(&kind, key, items)).collect();
         if lists.is_empty() {
             return Ok(Self::Fixed(ExtensionConfig::from_value(value, section)?));
         }
@@ -99,6 +97,23 @@ impl Sweep {
     }
 }
 
+fn lists_of(table: &Table) -> impl Iterator<Item = (&String, &Vec<Value>)> {
+    table.iter().filter_map(|(key, value)| Some((key, value.as_array()?)))
+}
+
+/// The table with a list of laws in the place of one whose number is a list.
+fn with_laws(table: &Table) -> Table {
+    let mut with = table.clone();
+    if let Some(Value::Table(law)) = table.get("temperature_law") {
+        let lists: Vec<_> = lists_of(law).collect();
+        if !lists.is_empty() {
+            let laws = combinations(law, &lists).into_iter().map(Value::Table).collect();
+            with.insert("temperature_law".to_owned(), Value::Array(laws));
+        }
+    }
+    with
+}
+
 /// Whether the items of a list are values of its key to try, and the list is not one value.
 fn are_values(kind: &str, key: &str, items: &[Value]) -> bool {
     if ExtensionConfig::takes_rows(kind, key) {
@@ -117,7 +132,6 @@ fn nested(items: &[Value]) -> bool {
 mod tests {
     use super::*;
     use serde_json::json;
-    use toml::Table;
 
     fn read(text: &str) -> Result<ExtendEntry> {
         let mut table: Table = format!("x = {text}").parse().unwrap();
@@ -138,6 +152,10 @@ mod tests {
         let (given, windows) = candidates("{ kind = 'rerope', window = ['L/4', 'L/2'] }");
         assert_eq!(given, json!({ "window": ["L/4", "L/2"] }));
         assert_eq!(windows.iter().map(|one| &one["window"]).collect::<Vec<_>>(), ["L/4", "L/2"]);
+        let (given, laws) =
+            candidates("{ kind = 'direct', temperature_law = { kind = 'one_plus_log', c = [0, 0.4] } }");
+        assert_eq!(given["temperature_law"][1], json!({ "kind": "one_plus_log", "c": 0.4 }));
+        assert_eq!(laws[1]["temperature_law"], json!({ "kind": "one_plus_log", "c": 0.4 }));
         let (given, bands) = candidates("{ kind = 'bands', keep = [1, 0.75], without = 0 }");
         assert_eq!((given["keep"].clone(), bands.len()), (json!([1, 0.75]), 2));
         assert!(bands.iter().all(|one| one["without"] == 0));

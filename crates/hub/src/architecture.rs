@@ -1,6 +1,6 @@
 //! Which published architecture a model is, if it is one exactly.
 
-use longwave_model::config::{FeedForwardKind, NormKind, QkNorm, Resolved};
+use longwave_model::config::{AttentionGate, FeedForwardKind, NormKind, QkNorm, Resolved};
 use longwave_position::PositionConfig;
 use longwave_position::encodings::{learned, rope};
 use longwave_position::reading::{AttentionKind, LogNKind};
@@ -93,12 +93,17 @@ impl Architecture {
         } else {
             return (Self::Longwave, Some(format!("none has `position.kind = \"{}\"`", position.name())));
         };
-        let attention = resolved.config.attention;
-        let other = obstacle(
-            attention != AttentionKind::Softmax,
-            format!("its attention is a softmax, not `{attention}`"),
-        );
-        match obstacles.into_iter().chain([other]).flatten().next() {
+        let model = &resolved.config;
+        let others = [
+            obstacle(
+                model.attention != AttentionKind::Softmax,
+                format!("its attention is a softmax, not `{}`", model.attention),
+            ),
+            obstacle(model.attention_gate != AttentionGate::None, "it has no `attention_gate`"),
+            obstacle(model.norm_attention_output, "it has no `norm_attention_output`"),
+            obstacle(!model.canon.is_empty(), "it has no `canon`"),
+        ];
+        match obstacles.into_iter().chain(others).flatten().next() {
             None => (nearest, None),
             Some(obstacle) => {
                 (Self::Longwave, Some(format!("`{}` is nearest, but {obstacle}", nearest.model_type())))

@@ -1,8 +1,9 @@
 //! One pre-norm block: attention and feed-forward, each added to the residual stream.
 
 use crate::attention::{Attention, Rotations};
+use crate::canon::Canon;
 use crate::complex_weights::WeightKind;
-use crate::config::Resolved;
+use crate::config::{CanonPlace, Resolved};
 use crate::dropout::Dropout;
 use crate::feed_forward::FeedForward;
 use crate::norm::Norm;
@@ -11,14 +12,18 @@ use burn::tensor::Tensor;
 use longwave_position::encoding::Rows;
 use longwave_position::{Init, Reading};
 
-/// `h = x + attention(norm(x))`, `y = h + feed_forward(norm(h))`.
+/// `h = x + attention(norm(x))`, `y = h + feed_forward(norm(h))`; `model.canon` convolves what is normalised.
 #[derive(Module, Debug)]
 pub struct Block {
     /// Before attention.
     pub attention_norm: Norm,
+    /// After that norm.
+    pub attention_canon: Option<Canon>,
     pub attention: Attention,
     /// Before the feed-forward layer.
     pub feed_forward_norm: Norm,
+    /// After that norm.
+    pub feed_forward_canon: Option<Canon>,
     /// The feed-forward layer.
     pub feed_forward: FeedForward,
 }
@@ -26,28 +31,35 @@ pub struct Block {
 impl Block {
     /// Fresh weights.
     pub fn new(resolved: &Resolved, weight_kind: WeightKind, layer: usize, init: &Init) -> Self {
+        let [attention, feed_forward] =
+            ["attention", "feed_forward"].map(|half| format!("blocks.{layer}.{half}"));
+        let canon = |place, name: &str| Canon::new(place, resolved, weight_kind, name, init);
         Self {
             attention_norm: Norm::new(resolved, weight_kind, init),
-            attention: Attention::new(resolved, weight_kind, &format!("blocks.{layer}.attention"), init),
+            attention_canon: canon(CanonPlace::Attention, &attention),
+            attention: Attention::new(resolved, weight_kind, &attention, init),
             feed_forward_norm: Norm::new(resolved, weight_kind, init),
-            feed_forward: FeedForward::new(
-                resolved,
-                weight_kind,
-                &format!("blocks.{layer}.feed_forward"),
-                init,
-            ),
+            feed_forward_canon: canon(CanonPlace::FeedForward, &feed_forward),
+            feed_forward: FeedForward::new(resolved, weight_kind, &feed_forward, init),
         }
     }
 
     /// Its linear maps by the paths of their parameters, each with the outputs of the maps that it packs side by side.
-    pub fn linear_maps(&self) -> [(&'static str, Vec<usize>); 4] {
+    pub fn linear_maps(&self) -> Vec<(&'static str, Vec<usize>)> {
         let width = self.attention.output.dims()[1];
-        [
+        let mut maps = vec![
             ("attention.qkv", self.attention.packed_outputs()),
             ("attention.output", vec![width]),
             ("feed_forward.input", self.feed_forward.packed_outputs()),
             ("feed_forward.output", vec![width]),
-        ]
+        ];
+        maps.extend(self.attention.gate.as_ref().map(|gate| ("attention.gate", vec![gate.dims()[1]])));
+        maps
+    }
+
+    /// What attention reads of the stream, `[batch, length, width]` -> the same.
+    pub(crate) fn attention_input(&self, x: Tensor<3>) -> Tensor<3> {
+        convolved(self.attention_canon.as_ref(), self.attention_norm.forward(x))
     }
 
     /// The stream after attention, `[batch, length, width]` -> the same. `before` `[batch, tokens, width]` is what the block
@@ -64,11 +76,12 @@ impl Block {
         let place = || format!("blocks.{}.attention", rows.layer);
         let Some(before) = before else {
             let [normed, x] = self.attention_norm.forward_residual(x);
+            let normed = convolved(self.attention_canon.as_ref(), normed);
             return added(x, dropout, &place, |onto| {
                 self.attention.forward(normed, onto, rows, reading, rotations)
             });
         };
-        let seen = self.attention_norm.forward(Tensor::cat(vec![before.clone(), x.clone()], 1));
+        let seen = self.attention_input(Tensor::cat(vec![before.clone(), x.clone()], 1));
         added(x, dropout, &place, |onto| {
             self.attention.forward_after(seen, before.dims()[1], onto, rows, reading, rotations)
         })
@@ -78,7 +91,15 @@ impl Block {
     pub fn feed(&self, h: Tensor<3>, layer: usize, dropout: Option<&Dropout>) -> Tensor<3> {
         let place = || format!("blocks.{layer}.feed_forward");
         let [normed, h] = self.feed_forward_norm.forward_residual(h);
+        let normed = convolved(self.feed_forward_canon.as_ref(), normed);
         added(h, dropout, &place, |onto| self.feed_forward.forward(normed, onto))
+    }
+}
+
+fn convolved(canon: Option<&Canon>, x: Tensor<3>) -> Tensor<3> {
+    match canon {
+        Some(canon) => canon.forward(x),
+        None => x,
     }
 }
 

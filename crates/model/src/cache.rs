@@ -7,6 +7,7 @@
 //! blocks, and their keys and values are those that a cache has already.
 
 use crate::attention::{Attention, Rotations};
+use crate::canon::Canon;
 use crate::config::Resolved;
 use crate::gpt::Gpt;
 use burn::tensor::kind::Basic;
@@ -38,6 +39,9 @@ pub struct Cache {
 struct Kept {
     /// What each encoding carries from the rows so far to the next, `[batch, any, width]`.
     before: Vec<Option<Tensor<3>>>,
+    /// What canon convolutions carry, `[batch, rows, width]`.
+    before_attention: Option<Tensor<3>>,
+    before_feed_forward: Option<Tensor<3>>,
     /// The normalised input, `[batch, rows, width]`, where the encoding reads it.
     input: Option<Tensor<3>>,
     /// Unrotated keys and values, each `[batch, kv_heads, rows, head_dim]`.
@@ -153,8 +157,11 @@ impl Gpt {
             let rows = Rows::new(layer, &tokens, &positions);
             x = kept.embed(x, rows, &cache.reading);
             let input = block.attention_norm.forward(x.clone());
+            let input = canon_piece(block.attention_canon.as_ref(), input, &mut kept.before_attention);
             x = kept.attend(&block.attention, input, x, rows, &cache.reading, &mut rotations);
-            x = block.feed_forward.forward(block.feed_forward_norm.forward(x.clone()), Some(x));
+            let input = block.feed_forward_norm.forward(x.clone());
+            let input = canon_piece(block.feed_forward_canon.as_ref(), input, &mut kept.before_feed_forward);
+            x = block.feed_forward.forward(input, Some(x));
         }
         cache.tokens = Some(tokens);
         self.norm.forward(x)
@@ -162,9 +169,10 @@ impl Gpt {
 }
 
 impl Kept {
-    /// Forgets all but the last `keep` rows; what `embed` carries ends with a segment.
+    /// Forgets all but the last `keep` rows; what `embed` and convolutions carry ends with a segment.
     fn keep_last(&mut self, keep: usize) {
         self.before.clear();
+        (self.before_attention, self.before_feed_forward) = (None, None);
         self.input = self.input.take().and_then(|input| last(input, 1, keep));
         self.keys_values = self.keys_values.take().and_then(|[keys, values]| {
             let (keys, values) = (last(keys, 2, keep)?, last(values, 2, keep)?);
@@ -202,6 +210,7 @@ impl Kept {
             None => [k, v],
         };
         self.keys_values = Some([k.clone(), v.clone()]);
+        let new = input.clone();
         let input = if reading.layer_capabilities(rows.layer).reads_input {
             let input = appended(self.input.take(), input, 1);
             self.input = Some(input.clone());
@@ -212,7 +221,15 @@ impl Kept {
         let total = rows.positions.length();
         let queries = total - count..total;
         let block = QueryBlock { rows, queries: &queries, input: &input };
-        attention.joined(attention.attend([q, k, v], block, reading, rotations), Some(onto))
+        attention.joined(attention.attend([q, k, v], block, reading, rotations), new, Some(onto))
+    }
+}
+
+/// A piece of a text with its canon convolution, if there is one.
+fn canon_piece(canon: Option<&Canon>, piece: Tensor<3>, before: &mut Option<Tensor<3>>) -> Tensor<3> {
+    match canon {
+        Some(canon) => canon.forward_piece(piece, before),
+        None => piece,
     }
 }
 

@@ -3,6 +3,7 @@
 pub use crate::activation::FeedForwardKind;
 use crate::complex_weights::WeightKind;
 pub use crate::norm::NormKind;
+use longwave_core::config::is_default;
 use longwave_core::memory_check::{available, product, shortage};
 use longwave_core::{Error, Result};
 use longwave_position::Dimensions;
@@ -57,12 +58,37 @@ pub enum QkNorm {
     Rms,
 }
 
+/// What the outputs of attention are multiplied by before they are projected (Qiu et al. 2025, arXiv:2505.06708):
+/// `sigmoid(x W)`, x the layer's normalised input.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AttentionGate {
+    /// Nothing.
+    #[default]
+    None,
+    /// One number for each head.
+    Head,
+    /// One for each channel of each head.
+    Channel,
+}
+
+/// What a canon convolution stands before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CanonPlace {
+    /// Attention.
+    Attention,
+    /// The feed-forward layer.
+    FeedForward,
+}
+
 /// The usual `model.norm_eps`.
 const NORM_EPS: f64 = 1e-5;
 
 /// `[model]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a key of its own")]
 pub struct ModelConfig {
     /// A named size; `layers`, `width` and `heads` change parts of it.
     pub size: NamedSize,
@@ -91,6 +117,19 @@ pub struct ModelConfig {
     pub feed_forward_width: Option<usize>,
     /// What turns queries and keys into weights.
     pub attention: AttentionKind,
+    /// A learned gate on the outputs of the heads, before they are projected (arXiv:2505.06708).
+    #[serde(skip_serializing_if = "is_default")]
+    pub attention_gate: AttentionGate,
+    /// Adds a learned bias to the logits of `attention_gate`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub attention_gate_bias: bool,
+    /// Normalises what attention adds to the residual stream, after its projection, as `norm` says (arXiv:2504.02827).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub norm_attention_output: bool,
+    /// Before which halves of a block each row, normalised, is added to a causal convolution of it and the three rows before
+    /// (Canon layers A and C, arXiv:2512.17351).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub canon: Vec<CanonPlace>,
     /// The normalisation before attention, feed-forward and head.
     pub norm: NormKind,
     /// Added to the mean square or variance that `norm` divides by.
@@ -129,6 +168,10 @@ impl Default for ModelConfig {
             vocab_size: None,
             feed_forward_width: None,
             attention: AttentionKind::default(),
+            attention_gate: AttentionGate::None,
+            attention_gate_bias: false,
+            norm_attention_output: false,
+            canon: Vec::new(),
             norm: NormKind::default(),
             norm_eps: NORM_EPS,
             feed_forward: FeedForwardKind::default(),
@@ -158,6 +201,15 @@ impl Resolved {
     /// The query scale of layers that do not say otherwise.
     pub fn log_n(&self) -> LogN {
         self.config.log_n.of(self.dimensions.train_length, self.config.log_n_bias)
+    }
+
+    /// Columns of the matrix of `attention_gate`; 0 without one.
+    pub(crate) fn gate_columns(&self) -> usize {
+        match self.config.attention_gate {
+            AttentionGate::None => 0,
+            AttentionGate::Head => self.dimensions.heads,
+            AttentionGate::Channel => self.dimensions.heads * self.dimensions.head_dim,
+        }
     }
 
     /// The largest of the sizes, with its key.
@@ -247,6 +299,7 @@ impl ModelConfig {
             );
         }
         self.check_attention(head_dim)?;
+        self.check_parts()?;
         let feed_forward_width = match self.feed_forward_width {
             Some(inner) => positive("model.feed_forward_width", inner)?,
             // A gate costs a matrix more.
@@ -261,6 +314,19 @@ impl ModelConfig {
         let resolved = Resolved { dimensions, feed_forward_width, config: self.clone() };
         resolved.check_memory()?;
         Ok(resolved)
+    }
+
+    /// What no part of the model could make sense of.
+    fn check_parts(&self) -> Result<()> {
+        if self.attention_gate_bias && self.attention_gate == AttentionGate::None {
+            return Err(Error::value("model.attention_gate_bias", true, "there is no gate for it")
+                .hint("leave it out, or add `model.attention_gate = \"head\"` or `\"channel\"`"));
+        }
+        if self.canon.len() > 2 || matches!(self.canon[..], [first, second] if first == second) {
+            return Err(Error::usage("`model.canon` names a place twice")
+                .hint("name each once: `model.canon = [\"attention\", \"feed_forward\"]`"));
+        }
+        Ok(())
     }
 
     /// What scales scores belongs to attention that has some and leaves their scale open.
@@ -338,6 +404,7 @@ fn weight_bytes(resolved: &Resolved) -> u64 {
         resolved.feed_forward_width,
     ]));
     let tables = product(&[d.vocab_size, d.width, if resolved.config.tied { 1 } else { 2 }]);
+    let block = block.saturating_add(product(&[d.width, resolved.gate_columns()]));
     let numbers = block.saturating_mul(d.layers as u64).saturating_add(tables);
     numbers.saturating_mul(size_of::<f32>() as u64 / 2).saturating_add(product(&[d.layers, BLOCK]))
 }

@@ -81,6 +81,13 @@ impl Gpt {
             .with_attention(resolved.config.attention)?;
         let weight_kind = WeightKind::of(position.capabilities().complex_hidden);
         resolved.check_weight_kind(weight_kind)?;
+        if position.memory() > 0 && !resolved.config.canon.is_empty() {
+            return Err(Error::usage(format!(
+                "`model.canon` reads the rows before each row, and the memory of `{}` ends with a row in the middle of a text",
+                position.name()
+            ))
+            .hint("leave `model.canon` or `memory` out"));
+        }
         Ok(Self {
             embedding: init.normal("embedding", [d.vocab_size, d.width], 0.02),
             blocks: (0..d.layers).map(|layer| Block::new(resolved, weight_kind, layer, init)).collect(),

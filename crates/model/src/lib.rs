@@ -5,6 +5,7 @@
 //! - [`block`], [`attention`], [`feed_forward`], [`activation`], [`norm`]: its parts.
 //! - [`segments`]: a long text in pieces; [`segment_memory`]: what one piece knows of those before.
 //! - [`complex_weights`]: linear maps over real numbers or complex ones.
+//! - [`canon`]: convolutions before the halves of a block.
 //! - [`dropout`]: masks from the run's own random streams.
 //! - [`cache`]: a text read piece by piece.
 //! - [`generate`]: text sampled from a model.
@@ -16,6 +17,7 @@ pub mod activation;
 pub mod attention;
 pub mod block;
 pub mod cache;
+pub mod canon;
 pub mod complex_weights;
 pub mod config;
 pub mod dropout;

@@ -37,7 +37,14 @@ impl Size {
         // Kept for the backward pass, per layer and token: the residual stream twice, both norms'
         // outputs, packed and split q k v, the attention's output, and the inner activations.
         let qkv = (d.heads + 2 * d.kv_heads) * d.head_dim;
+        // A gate adds its logits, itself and what it has multiplied, a norm after attention its input; a convolution keeps its
+        // input shifted by each tap.
+        let gates = resolved.gate_columns();
+        let of_gate = if gates > 0 { 2 * gates + d.heads * d.head_dim } else { 0 };
+        let of_norm = if resolved.config.norm_attention_output { 2 * d.width } else { 0 };
+        let of_canon = 5 * d.width * resolved.config.canon.len();
         let kept = 6 * d.width + 2 * qkv + 2 * d.heads * d.head_dim + gate * resolved.feed_forward_width;
+        let kept = kept + of_gate + of_norm + of_canon;
         // They become their gradient in place; of one operation after the other there are two.
         let logits = logits_at_once(batch.saturating_mul(length), d.vocab_size, true).saturating_mul(2);
         let carried = product(&[batch, model.position.memory(), d.layers, d.width]);
@@ -61,7 +68,8 @@ impl Size {
         let d = &resolved.dimensions;
         let qkv = (d.heads + 2 * d.kv_heads) * d.head_dim;
         let inner = resolved.feed_forward_width * 2;
-        let per_token = 3 * d.width + (2 * qkv + d.heads * d.head_dim).max(inner);
+        let per_token =
+            3 * d.width + (2 * qkv + d.heads * d.head_dim + 2 * resolved.gate_columns()).max(inner);
         let scores = product(&[d.heads, length]).max(1 << 24);
         product(&[length, per_token])
             .saturating_add(logits_at_once(scored, d.vocab_size, false).saturating_mul(2))
@@ -84,6 +92,7 @@ pub fn training_flops(resolved: &Resolved, length: usize) -> usize {
     let weights = [
         of(&[d.layers, d.width, d.heads + 2 * d.kv_heads, d.head_dim]),
         of(&[d.layers, d.width, d.heads, d.head_dim]),
+        of(&[d.layers, d.width, resolved.gate_columns()]),
         of(&[d.layers, d.width, gate, resolved.feed_forward_width]),
         of(&[d.vocab_size, d.width]),
     ];
@@ -98,7 +107,7 @@ pub fn training_flops(resolved: &Resolved, length: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::ModelConfig;
+    use crate::config::{AttentionGate, ModelConfig};
     use burn::tensor::Device;
     use longwave_position::{Init, PositionConfig};
 
@@ -112,6 +121,13 @@ mod tests {
         assert_eq!(size.block_parameters, 4 * 12 * 128 * 128 + 9 * 128);
         assert_eq!(size.parameters, size.block_parameters + 2 * 512 * 128);
         assert_eq!(size.flops_per_token, 6 * (4 * 12 * 128 * 128 + 512 * 128) + 6 * 4 * 128 * 128);
+        let gated = ModelConfig { attention_gate: AttentionGate::Channel, ..ModelConfig::default() };
+        let (gate, gated) = (4 * 128 * 128, gated.resolve(512, 128).unwrap());
+        let model = Gpt::new(&gated, &position, &Init::new(0, &Device::flex())).unwrap();
+        let more = Size::of(&model, &gated, 32, 128);
+        assert_eq!(more.parameters, size.parameters + gate);
+        assert_eq!(more.flops_per_token, size.flops_per_token + 6 * gate);
+        assert!(more.training_bytes > size.training_bytes);
         assert!((50 << 20..400 << 20).contains(&size.training_bytes), "{}", size.training_bytes);
         assert!(Size::reading_bytes(&resolved, 16_384, 128) < 1 << 30);
     }

@@ -46,7 +46,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
 pub mod auto;
-mod convolution;
+pub mod convolution;
 pub mod distance;
 pub mod encoding;
 pub mod encodings;

@@ -3,6 +3,7 @@
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_core::random::Stream;
+use longwave_model::config::{AttentionGate, CanonPlace};
 use longwave_model::{Cache, Gpt, ModelConfig, Pass};
 use longwave_position::encodings::every;
 use longwave_position::extensions::examples;
@@ -145,6 +146,35 @@ fn every_kind_of_attention_reads_the_same_in_pieces() {
             }
         }
         assert!(read > 7, "{keys}: {read} readings");
+    }
+}
+
+#[test]
+fn gates_norms_and_convolutions_read_the_same_in_pieces() {
+    let plain = ModelConfig::default();
+    let parts = [
+        ModelConfig {
+            attention_gate: AttentionGate::Channel,
+            attention_gate_bias: true,
+            norm_attention_output: true,
+            ..plain.clone()
+        },
+        ModelConfig { canon: vec![CanonPlace::FeedForward, CanonPlace::Attention], ..plain },
+    ];
+    let segments = ExtensionConfig::from_value(&value("'segments'"), "extend").unwrap();
+    for config in parts {
+        for encoding in ["'rope'", "'fox'", "{ kind = 'complex_order', complex = true }"] {
+            let model = model_of(encoding, config.clone());
+            let cut = segments.apply(&model.position, LENGTHS).unwrap();
+            for reading in [&model.position, &cut] {
+                let off = distance(in_one(&model, reading, LENGTH), in_pieces(&model, reading, &PIECES));
+                assert!(off < 1e-4, "{encoding}: {off}");
+            }
+            // A later token changes nothing before it.
+            let earlier = in_one(&model, &model.position, 30)
+                - in_one(&model, &model.position, LENGTH).slice_dim(1, 0..30);
+            assert!(earlier.slice_dim(0, 0..1).abs().max().into_scalar::<f32>() < 1e-4, "{encoding}");
+        }
     }
 }
 

@@ -289,7 +289,8 @@ fn every_part_of_the_model_trains() {
         vec!["position.kind=sinusoidal", "model.norm=layer_norm", "model.tied=true"],
         vec!["position.layout=interleaved", "position.fraction=0.5", "model.feed_forward=swiglu"],
         vec!["model.qk_norm=key", "model.log_n=true", "model.dropout=0.1"],
-        vec!["model.qk_norm=rms", "model.kv_heads=1"],
+        vec!["model.qk_norm=rms", "model.kv_heads=1", "model.norm_attention_output=true"],
+        vec!["model.attention_gate=head", "model.attention_gate_bias=true", "model.canon=[\"attention\", \"feed_forward\"]"],
         vec!["model.attention=linear", "evaluate=[{ lengths = [300], extend = [\"direct\", \"ntk\"] }]"],
         vec!["position={ kind = \"complex_order\", complex = true }", "evaluate=[{ lengths = [64] }]"],
         vec![

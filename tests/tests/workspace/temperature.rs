@@ -68,7 +68,13 @@ fn extensions(model: &Gpt, lengths: Lengths) -> Vec<toml::Table> {
     let own = ["temperature", "mscale_all_dim"];
     let has_factor =
         |keys: &toml::Table| keys["kind"].as_str() == Some("yarn") && keys.contains_key("attention_factor");
-    keys.filter(|keys| !own.iter().any(|key| keys.contains_key(*key)) && !has_factor(keys)).collect()
+    // What this law makes of logits depends on how large they are.
+    let by_entropy =
+        |keys: &toml::Table| keys.get("temperature_law").and_then(toml::Value::as_str) == Some("entropy");
+    let divides = |keys: &toml::Table| {
+        !own.iter().any(|key| keys.contains_key(*key)) && !has_factor(keys) && !by_entropy(keys)
+    };
+    keys.filter(divides).collect()
 }
 
 /// A model as an extension of these keys reads it at a temperature, where that is defined.

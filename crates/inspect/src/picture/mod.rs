@@ -117,7 +117,7 @@ impl Picture {
     }
 }
 
-/// What a layer sees besides the causal mask, and whether its queries are scaled by log n.
+/// What a layer sees besides the causal mask, and whether its queries are scaled by the number of keys.
 #[derive(Clone, Debug, Serialize)]
 pub struct Layer {
     /// From 0.
@@ -126,7 +126,7 @@ pub struct Layer {
     pub window: Option<usize>,
     /// Keys at positions below this stay visible past the window.
     pub sinks: usize,
-    /// Whether queries are scaled by the logarithm of the number of keys that they see.
+    /// Whether queries are scaled by the number of keys that they see, or its logarithm.
     pub log_n: bool,
     /// How its attention is computed, and why where that takes longer than a fused kernel.
     pub route: String,
@@ -305,7 +305,7 @@ fn layers(read: &Reading, encoding: usize, length: usize, width: usize) -> Vec<L
             index,
             window: layer.mask.window,
             sinks: layer.mask.sinks,
-            log_n: layer.log_n != LogN::Off,
+            log_n: !matches!(layer.log_n, LogN::Off | LogN::ByEntropy),
             route: route_in_words(read, index, &positions, width),
         })
         .collect()

@@ -8,6 +8,7 @@
 pub mod blocks;
 mod described;
 pub mod linear;
+mod output;
 mod pairs;
 mod reflected;
 mod rotations;
@@ -20,6 +21,7 @@ pub use route::route_in_words;
 
 use crate::complex_weights::{Groups, WeightKind};
 use crate::config::{QkNorm, Resolved};
+use crate::norm::Norm;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use described::{Pairs, described};
@@ -45,8 +47,15 @@ pub struct Attention {
     pub qkv: Param<Tensor<2>>,
     /// `[(heads + 2 kv_heads) head_dim]`: added to the packed projection (`model.qkv_bias`).
     pub qkv_bias: Option<Param<Tensor<1>>>,
+    /// `[width, heads]` or `[width, heads head_dim]`: the logits of `model.attention_gate`. It is real where other maps are
+    /// complex: like an activation, a gate is no linear map of the heads.
+    pub gate: Option<Param<Tensor<2>>>,
+    /// `[heads]` or `[heads head_dim]`: added to those logits.
+    pub gate_bias: Option<Param<Tensor<1>>>,
     /// `[heads head_dim, width]`.
     pub output: Param<Tensor<2>>,
+    /// Of what is added to the residual stream.
+    pub output_norm: Option<Norm>,
     /// `[heads]`: the learned logit scale of `KeyNorm` and `CosA`.
     pub logit_scale: Option<Param<Tensor<1>>>,
     /// `[head_dim]`: gain of the normalised queries.
@@ -88,14 +97,23 @@ impl Attention {
         );
         let gain =
             || (qk_norm == QkNorm::Rms).then(|| init.constant([weight_kind.stored_rows(d.head_dim)], 1.0));
+        let gate_columns = resolved.gate_columns();
+        let gate =
+            (gate_columns > 0).then(|| init.normal(&format!("{name}.gate"), [d.width, gate_columns], 0.02));
         Self {
             qkv: init.normal(&format!("{name}.qkv"), [weight_kind.stored_rows(d.width), packed], 0.02),
             qkv_bias: resolved.config.qkv_bias.then(|| init.constant([packed], 0.0)),
+            gate,
+            gate_bias: resolved.config.attention_gate_bias.then(|| init.constant([gate_columns], 0.0)),
             output: init.normal(
                 &format!("{name}.output"),
                 [weight_kind.stored_rows(d.heads * d.head_dim), d.width],
                 0.02,
             ),
+            output_norm: resolved
+                .config
+                .norm_attention_output
+                .then(|| Norm::new(resolved, weight_kind, init)),
             logit_scale: logit_scale.map(|scale| init.constant([d.heads], scale)),
             query_gain: gain(),
             key_gain: gain(),
@@ -193,7 +211,7 @@ impl Attention {
             let (q, k, v) = self.unrotated(packed);
             self.attend([q, k, v], block, reading, rotations)
         };
-        self.joined(out, onto)
+        self.joined(out, input, onto)
     }
 
     /// The same for the rows after the first `before`, which only serve as keys and values:
@@ -208,9 +226,11 @@ impl Attention {
         reading: &Reading,
         rotations: &mut Rotations,
     ) -> Tensor<3> {
-        self.with_projections(&input, before, rows, reading, |qkv, block| {
-            self.joined(self.attend(qkv, block, reading, rotations), onto)
-        })
+        let out = self.with_projections(&input, before, rows, reading, |qkv, block| {
+            self.attend(qkv, block, reading, rotations)
+        });
+        let length = input.dims()[1];
+        self.joined(out, input.slice_dim(1, before..length), onto)
     }
 
     /// What attention is given for the rows after the first `before` of a normalised input: q of these, k and v of all rows.
@@ -249,14 +269,6 @@ impl Attention {
         let out = attend_in(self.precision, qkv, self.scale(), block, reading, rotations);
         let rest = out.clone().slice_dim(3, dim..dim + 1).neg().add_scalar(1.0); // [batch, heads, queries, 1]
         out.slice_dim(3, 0..dim) + rest * remainder.val().reshape([1, self.heads.query, 1, dim])
-    }
-
-    /// The heads' outputs `[batch, heads, length, head_dim]`, side by side and projected: `[batch, length, width]`,
-    /// added to `onto` if it is given.
-    pub(crate) fn joined(&self, heads: Tensor<4>, onto: Option<Tensor<3>>) -> Tensor<3> {
-        let [batch, count, length, head_dim] = heads.dims();
-        let heads = heads.swap_dims(1, 2).reshape([batch, length, count * head_dim]);
-        self.precision.into_stream(heads, self.output_matrix(), onto)
     }
 
     /// What multiplies `q.k`: `1 / sqrt(head_dim)`, `ln head_dim` of cosines, or 1 where a learned scale takes its place.

@@ -8,7 +8,7 @@ use super::{pairs, reflected};
 use burn::tensor::{Device, Int, Tensor};
 use longwave_kernels::{PairAttention, PathAttention};
 use longwave_position::encoding::{QueryBlock, Rows, ScoreForm};
-use longwave_position::reading::{AttentionKind, Temperature};
+use longwave_position::reading::{AttentionKind, LogN, Temperature};
 use longwave_position::{Positions, Reading};
 use std::fmt;
 
@@ -34,6 +34,7 @@ pub(super) enum Why {
     SeveralTerms,
     Mask,
     Heads,
+    Entropy,
     Geometry,
     VectorsByGeometry,
 }
@@ -46,6 +47,7 @@ impl fmt::Display for Why {
             Self::SeveralTerms => "several encodings add to the scores",
             Self::Mask => "its mask goes by positions that do not count up by one",
             Self::Heads => "vectors by distance are read at one temperature for all heads",
+            Self::Entropy => "the temperature of a row follows from its entropy",
             Self::Geometry => "its position maps are not chosen by the distance of rows",
             Self::VectorsByGeometry => "vectors by distance are read with one pair of position maps",
         })
@@ -113,6 +115,8 @@ fn obstacle(reading: &Reading, rows: Rows<'_>) -> Option<Why> {
         Some(Why::Mask)
     } else if of_heads && reading.layer_capabilities(rows.layer).adds_vectors {
         Some(Why::Heads)
+    } else if layer.log_n == LogN::ByEntropy {
+        Some(Why::Entropy)
     } else {
         None
     }

@@ -6,6 +6,7 @@ use burn::tensor::{Device, Tensor};
 use longwave_kernels::{self as kernels, PartialAttention};
 use longwave_position::Reading;
 use longwave_position::encoding::QueryBlock;
+use longwave_position::reading::LogN;
 
 /// q `[batch, heads, queries, d]` of the queries at hand, or their logits, times the learned factors of the layer, where it has
 /// some.
@@ -26,12 +27,13 @@ pub(super) fn sharpened(q: Tensor<4>, block: QueryBlock<'_>, reading: &Reading) 
 }
 
 /// Whether the layer reads all keys at their own positions, and nothing acts on its scores after the encoding but biases:
-/// without windows, temperatures, factors of heads and of logits, and sinks.
+/// without windows, temperatures, factors of heads and of logits, entropies and sinks.
 pub(super) fn is_plain(reading: &Reading, block: QueryBlock<'_>, device: &Device) -> bool {
     let layer = block.rows.layer;
     reading.geometry(layer).is_plain()
         && reading.layer(layer).mask.window.is_none()
         && is_one(reading.layer(layer).temperature.shared())
+        && reading.layer(layer).log_n != LogN::ByEntropy
         && reading.head_factors(layer, device).is_none()
         && !reading.scales_logits(layer, block.rows.positions)
         && sink(block, reading).is_none()

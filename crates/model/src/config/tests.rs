@@ -36,6 +36,10 @@ fn wrong_sizes_are_named() {
     assert!(linear.resolve(512, 128).is_ok());
     assert!(error(ModelConfig { log_n: LogNKind::Fixed, ..linear.clone() }).contains("`model.log_n` scales"));
     assert!(error(ModelConfig { qk_norm: QkNorm::Key, ..linear }).contains("`model.qk_norm` scales"));
+    let bias = ModelConfig { attention_gate_bias: true, ..ModelConfig::default() };
+    assert!(error(bias).starts_with("`model.attention_gate_bias = true`"));
+    let twice = ModelConfig { canon: vec![CanonPlace::Attention; 2], ..ModelConfig::default() };
+    assert!(error(twice).contains("names a place twice"));
     assert!(error(ModelConfig { layers: Some(0), ..ModelConfig::default() }).contains("at least 1"));
     let lssar = ModelConfig { attention: AttentionKind::Lssa, ..ModelConfig::default() };
     assert!(lssar.resolve(512, 128).is_ok());

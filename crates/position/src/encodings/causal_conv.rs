@@ -5,7 +5,7 @@
 //! kexue.fm/archives/8130). w `[kernel, width]` from N(0, 0.02), b `[width]` starts at 0. Enters once, before
 //! the first block. Positions do not enter: the order of the rows does.
 
-use crate::convolution::taps;
+use crate::convolution::{in_pieces, taps};
 use crate::encoding::{
     Capabilities, Configure, Dimensions, Extrapolation, Position, PositionUse, Rows, check_at_least,
 };
@@ -91,14 +91,6 @@ impl Position for CausalConv {
         if rows.layer > 0 {
             return hidden;
         }
-        let count = hidden.dims()[1];
-        let seen = match before.take() {
-            Some(before) => Tensor::cat(vec![before, hidden], 1),
-            None => hidden,
-        };
-        let length = seen.dims()[1];
-        let kept = length.min(self.w.dims()[0] - 1);
-        *before = (kept > 0).then(|| seen.clone().slice_dim(1, length - kept..length));
-        self.convolved(&seen).slice_dim(1, length - count..length)
+        in_pieces(hidden, self.w.dims()[0], before, |seen| self.convolved(&seen))
     }
 }

@@ -3,7 +3,8 @@
 //!
 //! `log_n = true` multiplies a query that sees n keys by `max(1, ln n / ln L)` (Su 2023, kexue.fm/archives/9708, for
 //! models trained without it): the entropy of attention then stays about the same as the text grows. n is the
-//! query's position + 1, and the number of its row where positions are drawn ([`LogN`]). `temperature` divides the logits
+//! query's position + 1, and the number of its row where positions are drawn ([`LogN`](crate::reading::LogN)). It is one of the laws of
+//! `temperature_law` ([`Law`]). `temperature` divides the logits
 //! of every layer, all that goes into the softmax: q.k and what encodings add to it (arXiv:2404.12224 tunes it for models
 //! without positional encoding, where q.k is all); a list has a row for each layer and a number for each head
 //! ([`Temperatures`]). `resonance` rounds the wavelengths of rotations to whole tokens, after
@@ -12,11 +13,12 @@
 //! `rope_parameters` name. An extension with `trained` says the whole scaling of a model, so it takes the place of the one that the
 //! file of an imported model has; every other extension comes on top of that.
 
+use super::law::Law;
 use super::layers::Layers;
 use super::temperature::Temperatures;
 use crate::extension::{Lengths, not_applicable};
 use crate::frequency::Frequencies;
-use crate::reading::{LayerReading, LogN, Reading};
+use crate::reading::{LayerReading, Reading};
 use longwave_core::config::read;
 use longwave_core::{Error, Result};
 use schemars::{JsonSchema, SchemaGenerator};
@@ -32,6 +34,9 @@ pub struct Common {
     /// Scales queries past the training length by the logarithm of the number of keys that they see.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub log_n: bool,
+    /// Another law than that of `log_n`.
+    #[serde(skip_serializing_if = "Option::is_none", skip_deserializing)]
+    pub temperature_law: Option<Law>,
     /// Divides the logits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature: Option<Temperatures>,
@@ -107,7 +112,7 @@ impl Trained {
     }
 }
 
-pub const KEYS: [&str; 5] = ["log_n", "temperature", "layers", "resonance", "trained"];
+pub const KEYS: [&str; 6] = ["log_n", "temperature_law", "temperature", "layers", "resonance", "trained"];
 
 impl Common {
     /// Takes the common keys out of an extension's table; `own_temperature` leaves that key to the
@@ -128,7 +133,27 @@ impl Common {
         if let Some(temperature) = &common.temperature {
             temperature.check(section)?;
         }
+        if let Some(law) = table.remove("temperature_law") {
+            let key = format!("{section}.temperature_law");
+            let read = Law::from_value(&law, &key)?;
+            if common.log_n {
+                return Err(Error::value(&key, &law, format!("`{section}.log_n = true` is a law already"))
+                    .hint("leave one of them out: `log_n = true` is `temperature_law = \"log_ratio\"`"));
+            }
+            // One law is written in one way.
+            common.log_n = read == Law::LogRatio;
+            common.temperature_law = (!common.log_n).then_some(read);
+        }
         Ok(common)
+    }
+
+    fn law(&self) -> Option<Law> {
+        if self.log_n { Some(Law::LogRatio) } else { self.temperature_law }
+    }
+
+    /// The key that gives a law.
+    pub(super) fn law_key(&self) -> Option<&'static str> {
+        self.law().map(|_| if self.log_n { "log_n" } else { "temperature_law" })
     }
 
     /// What an extension begins with, and the lengths that it scales between. A published model is scaled by its file first, for
@@ -156,28 +181,8 @@ impl Common {
         if let Some(expected) = &self.trained {
             expected.check(trained, lengths)?;
         }
-        let scaled: Vec<bool> =
-            trained.layers().iter().map(|layer| self.log_n && grows(layer, lengths)).collect();
-        if self.log_n {
-            if lengths.train < 2 {
-                return Err(Error::usage("`log_n` divides by ln L, which is 0 at a training length of 1")
-                    .hint("leave `log_n` out"));
-            }
-            if !scaled.contains(&true) {
-                let twice = trained.layers().iter().any(|layer| layer.log_n.is_trained());
-                return Err(Error::usage(if twice {
-                    "`log_n = true` would scale the queries twice: the model was trained with it"
-                } else {
-                    "`log_n = true` has nothing to scale: every layer was trained with a window, and sees no more \
-                     keys in a longer text"
-                })
-                .hint("leave `log_n` out of the extension"));
-            }
-        }
-        for (layer, scaled) in reading.layers_mut().iter_mut().zip(scaled) {
-            if scaled {
-                layer.log_n = LogN::PostHoc { train_length: lengths.train };
-            }
+        if let (Some(law), Some(key)) = (self.law(), self.law_key()) {
+            scale(law, key, reading, trained, lengths)?;
         }
         if let Some(temperature) = &self.temperature {
             let heads = reading.heads();
@@ -192,6 +197,7 @@ impl Common {
         let log_n = json!({ "type": "boolean", "description": "Scales queries past the training length by the \
                              logarithm of the number of keys that they see." });
         properties.insert("log_n".to_owned(), log_n);
+        properties.insert("temperature_law".to_owned(), Law::schema());
         let resonance = json!({ "type": "boolean", "description": "Rounds the wavelengths of rotations to whole tokens, \
                                  after all that the extension changes (Resonance RoPE)." });
         properties.insert("resonance".to_owned(), resonance);
@@ -215,6 +221,31 @@ impl Common {
         properties.insert("layers".to_owned(), Layers::schema());
         properties
     }
+}
+
+/// Scales by a law the layers that were trained without one and see more keys in a longer text.
+fn scale(law: Law, key: &str, reading: &mut Reading, trained: &Reading, lengths: Lengths) -> Result<()> {
+    if lengths.train < 2 {
+        return Err(Error::usage(format!("`{key}` counts from ln L, which is 0 at a training length of 1"))
+            .hint(format!("leave `{key}` out")));
+    }
+    let head_dim = reading.head_dim();
+    let mut any = false;
+    for (layer, trained) in reading.layers_mut().iter_mut().zip(trained.layers()) {
+        if grows(trained, lengths) {
+            law.apply(layer, lengths, head_dim);
+            any = true;
+        }
+    }
+    if any {
+        return Ok(());
+    }
+    let why = if trained.layers().iter().any(|layer| layer.log_n.is_trained()) {
+        "would scale the queries twice: the model was trained with `log_n`"
+    } else {
+        "has nothing to scale: every layer was trained with a window, and sees no more keys in a longer text"
+    };
+    Err(Error::usage(format!("`{key}` {why}")).hint(format!("leave `{key}` out of the extension")))
 }
 
 /// Rounds the wavelengths of every encoding that rotates q and k.

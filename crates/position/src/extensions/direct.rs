@@ -3,7 +3,7 @@
 //! The identity on the reading: positions past the training length meet angles, vectors or biases
 //! that training never showed. What every other extension is compared with.
 
-use crate::extension::{Example, Extend, Lengths};
+use crate::extension::{Example, Extend, Lengths, Shifts};
 use crate::reading::Reading;
 use longwave_core::Result;
 use schemars::JsonSchema;
@@ -28,6 +28,10 @@ impl Extend for Direct {
         vec![
             Example::new(""),
             Example::new("temperature = 0.6").changes_short_texts(),
+            Example::new("temperature_law = { kind = 'one_plus_log', c = 0.4 }"),
+            Example::new("temperature_law = { kind = 'log_shift', a = 3.0 }").shifts(Shifts::None),
+            Example::new("temperature_law = 'info'").shifts(Shifts::None),
+            Example::new("temperature_law = 'entropy'").changes_short_texts(),
         ]
     }
 

@@ -1,9 +1,10 @@
 //! Every context extension, one file each. Adding one is one new file and one line here. A program outside of this
 //! workspace adds its own with [`register`].
 //!
-//! Each also takes `log_n = true`, `temperature` and `layers`: see [`common`].
+//! Each also takes `log_n = true`, `temperature_law`, `temperature` and `layers`: see [`common`].
 
 pub mod common;
+pub mod law;
 pub mod layers;
 mod numbers;
 pub mod ramp;
@@ -154,10 +155,11 @@ impl ExtensionConfig {
     /// A model with a memory meets no distance past its training, whatever the length: only reading as
     /// trained, at a temperature of choice, means anything.
     fn without_memory(&self, reading: &Reading) -> Result<()> {
-        if reading.memory() == 0 || (self.kind() == "direct" && !self.common.log_n) {
+        let law = self.common.law_key();
+        if reading.memory() == 0 || (self.kind() == "direct" && law.is_none()) {
             return Ok(());
         }
-        let what = if self.common.log_n { "log_n" } else { self.kind() };
+        let what = law.unwrap_or(self.kind());
         Err(Error::usage(format!("`{what}` does not apply to `{}` with a memory", reading.name())).hint(
             "it reads any length in segments of the training length, each with its memory, so that no distance \
              is new: read it with `direct`, which takes a `temperature`",

@@ -123,7 +123,8 @@ fn log_n_and_temperature_go_with_every_extension() {
         // Where `yarn` has a factor in place of its formula, a temperature has no place.
         let has_factor = plain.kind() == "yarn"
             && ["attention_factor", "mscale_all_dim"].iter().any(|key| table.contains_key(*key));
-        if table.contains_key("log_n") || table.contains_key("temperature") || has_factor {
+        let has_own = ["log_n", "temperature_law", "temperature"].iter().any(|key| table.contains_key(*key));
+        if has_own || has_factor {
             continue;
         }
         table.insert("log_n".to_owned(), true.into());
@@ -146,6 +147,43 @@ fn log_n_and_temperature_go_with_every_extension() {
     let trained = with_log_n("'rope'", LogN::Trained { train_length: TRAIN });
     let error = extension("{ kind = 'direct', log_n = true }").apply(&trained, LENGTHS).unwrap_err();
     assert!(error.message().contains("twice"), "{error}");
+}
+
+#[test]
+fn temperature_laws_scale_layers_that_see_more_keys() {
+    let with = |law: &str| format!("{{ kind = 'ntk', temperature_law = {law} }}");
+    let layer = |law: &str| extension(&with(law)).apply(&rope(), LENGTHS).unwrap().layer(1).clone();
+    // s = 4.
+    for (c, factor) in [("0.412", 1.571), ("0.103", 1.143), ("0", 1.0)] {
+        let layer = layer(&format!("{{ kind = 'one_plus_log', c = {c} }}"));
+        assert!((layer.logit_scale - factor).abs() < 5e-4, "{c}: {}", layer.logit_scale);
+        assert_eq!(layer.log_n, LogN::Off);
+    }
+    let shifted = layer("{ kind = 'log_shift', a = 7 }").log_n;
+    assert_eq!(shifted, LogN::Shifted { a: 7.0, train_length: TRAIN });
+    assert_eq!(layer("'info'").log_n, LogN::Info { head_dim: 8, train_length: TRAIN });
+    assert_eq!(layer("{ kind = 'entropy' }").log_n, LogN::ByEntropy);
+    // One law has two names, and is written with the older one.
+    assert_eq!(extension(&with("'log_ratio'")), extension("{ kind = 'ntk', log_n = true }"));
+    for law in ["{ kind = 'log_shift', a = 7.0 }", "'entropy'"] {
+        let one = extension(&with(law));
+        let table = Value::try_from(&one).unwrap();
+        assert_eq!(ExtensionConfig::from_value(&table, "extend").unwrap(), one);
+    }
+    for (law, words) in [
+        ("'log_n'", "`extend.temperature_law = \"log_n\"`"),
+        ("{ kind = 'one_plus_log', c = -1 }", "`extend.temperature_law.c = -1`"),
+        ("{ kind = 'one_plus_log', c = nan }", "`extend.temperature_law.c = NaN`"),
+        ("'one_plus_log'", "`extend.temperature_law.c` is missing"),
+        ("{ kind = 'info', a = 1 }", "`extend.temperature_law.a"),
+        ("'info', log_n = true", "`extend.log_n = true` is a law already"),
+    ] {
+        let error = parse(&with(law)).unwrap_err();
+        assert!(error.message().contains(words) && error.hint_text().is_some(), "{law}: {error}");
+    }
+    let trained = with_log_n("'rope'", LogN::Trained { train_length: TRAIN });
+    let error = extension(&with("'info'")).apply(&trained, LENGTHS).unwrap_err();
+    assert!(error.message().starts_with("`temperature_law` would scale the queries twice"), "{error}");
 }
 
 #[test]

@@ -12,17 +12,18 @@ impl Reading {
             AttentionKind::Softmax => Ok(()),
             AttentionKind::Linear => self.check_linear(),
             AttentionKind::StickBreaking(_) => {
-                let scaled = self.layers.iter().any(|layer| layer.log_n != LogN::Off);
                 let sinks = self.layers.iter().any(|layer| layer.mask.sinks > 0);
                 self.check_sink()?;
-                self.rejected(scaled, "log-n scales the scores of a softmax")?;
+                self.check_factors(|log_n| log_n != LogN::Off)?;
                 self.rejected(sinks, "sinks are the first keys of a softmax")
             }
-            AttentionKind::Entmax(_) => self.check_sink(),
-            AttentionKind::Lssa | AttentionKind::Lssar(_) => {
-                let scaled = self.layers.iter().any(|layer| layer.log_n != LogN::Off);
+            AttentionKind::Entmax(_) => {
                 self.check_sink()?;
-                self.rejected(scaled, "log-n scales the scores of a softmax")?;
+                self.check_factors(|log_n| log_n == LogN::ByEntropy)
+            }
+            AttentionKind::Lssa | AttentionKind::Lssar(_) => {
+                self.check_sink()?;
+                self.check_factors(|log_n| log_n != LogN::Off)?;
                 if self.memory() > 0 {
                     let why = "counts the keys of a text, and a segment with a memory does not know its own";
                     return Err(Error::usage(format!("`{}` {why}", self.attention)));
@@ -41,6 +42,12 @@ impl Reading {
         let sink = |layer: usize| self.of(layer).find(|(encoding, _)| encoding.sink(0).is_some());
         let kind = (0..self.layers.len()).find_map(sink).map(|(encoding, _)| encoding.kind());
         self.rejected(kind.is_some(), &format!("`{}` takes a share of a softmax", kind.unwrap_or_default()))
+    }
+
+    /// Factors of the scores are for a softmax, where they mean nothing to another normaliser.
+    fn check_factors(&self, means_nothing: impl Fn(LogN) -> bool) -> Result<()> {
+        let key = self.layers.iter().find(|layer| means_nothing(layer.log_n)).map(|layer| layer.log_n.key());
+        self.rejected(key.is_some(), &format!("`{}` scales the scores of a softmax", key.unwrap_or_default()))
     }
 
     fn check_linear(&self) -> Result<()> {
@@ -68,7 +75,7 @@ impl Reading {
                 return rejected("a window masks scores");
             }
             if layer.log_n != LogN::Off {
-                return rejected("log-n scales scores");
+                return rejected(&format!("`{}` scales scores", layer.log_n.key()));
             }
             let factor = self.rotation(index).map_or(1.0, |rotation| rotation.frequencies.attention_factor);
             let is_one = |scale: f64| (scale - 1.0).abs() <= f64::EPSILON;
@@ -87,11 +94,11 @@ impl Reading {
         for (index, layer) in self.layers.iter().enumerate() {
             let scaled = self.of(index).find(|(encoding, _)| encoding.capabilities().scales_scores);
             if let (Some((encoding, _)), true) = (scaled, layer.log_n != LogN::Off) {
+                let (key, kind) = (layer.log_n.key(), encoding.kind());
                 return Err(Error::usage(format!(
-                    "`log_n` and `{}` both scale the scores of layer {index} as the text grows",
-                    encoding.kind()
+                    "`{key}` and `{kind}` both scale the scores of layer {index} as the text grows"
                 ))
-                .hint(format!("leave `log_n` out: `{}` scales each pair by its distance", encoding.kind())));
+                .hint(format!("leave `{key}` out: `{kind}` scales each pair by its distance")));
             }
         }
         Ok(())

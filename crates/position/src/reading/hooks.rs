@@ -127,7 +127,7 @@ impl Reading {
         let factors: Vec<f32> = if self.attention.reads_cosines() {
             let visible = visible_keys(positions, block.queries, mask);
             visible.into_iter().map(|keys| keys.ln() as f32).collect()
-        } else if log_n == LogN::Off || log_n.is_learned() {
+        } else if matches!(log_n, LogN::Off | LogN::ByEntropy) || log_n.is_learned() {
             return None;
         } else {
             let seen = positions.columns(block.queries.clone());

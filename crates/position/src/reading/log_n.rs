@@ -20,7 +20,7 @@ use std::ops::Range;
 /// random (`train.positions`, the extension `randpos`), they say nothing of n, and rows are counted: the query's own
 /// and those before it, in a cache too. A window changes nothing of n, but for `Learned`, whose n are the keys that the
 /// window leaves.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum LogN {
     /// Queries stay as they are.
     #[default]
@@ -35,6 +35,22 @@ pub enum LogN {
         /// L in tokens.
         train_length: usize,
     },
+    /// The same with another length behind the logarithms: `max(1, ln(a + n) / ln(a + L))`.
+    Shifted {
+        a: f64,
+        /// L in tokens.
+        train_length: usize,
+    },
+    /// No logarithm: `max(1, sqrt((1 - n^(-2/d)) / (1 - L^(-2/d))))` (Li et al. 2025, arXiv:2501.08570).
+    Info {
+        /// d.
+        head_dim: usize,
+        /// L in tokens.
+        train_length: usize,
+    },
+    /// No n at all: the logits of a row by the entropy of its probabilities (Velickovic et al. 2024, arXiv:2410.01104), see
+    /// [`entropy_factor`].
+    ByEntropy,
     /// `s ln n + b`, with s and b of every head learned: [`LearnedLogN`].
     Learned {
         /// Which row of the learned numbers is the layer's.
@@ -60,22 +76,48 @@ impl LogN {
     pub fn factor(self, keys: f64) -> f64 {
         let ratio = |length: usize| keys.ln() / (length as f64).ln();
         match self {
-            Self::Off | Self::Adaptive { .. } => 1.0,
+            Self::Off | Self::Adaptive { .. } | Self::ByEntropy => 1.0,
             Self::Trained { train_length } => ratio(train_length),
             Self::PostHoc { train_length } => ratio(train_length).max(1.0),
+            Self::Shifted { a, train_length } => ((a + keys).ln() / (a + train_length as f64).ln()).max(1.0),
+            Self::Info { head_dim, train_length } => {
+                let of = |length: f64| 1.0 - length.powf(-2.0 / head_dim as f64);
+                (of(keys) / of(train_length as f64)).sqrt().max(1.0)
+            }
             Self::Learned { .. } => keys.ln(),
+        }
+    }
+
+    /// The key that a config says it with.
+    pub(crate) fn key(self) -> &'static str {
+        match self {
+            Self::Shifted { .. } | Self::Info { .. } | Self::ByEntropy => "temperature_law",
+            _ => "log_n",
         }
     }
 
     /// Whether training had it.
     pub(crate) fn is_trained(self) -> bool {
-        !matches!(self, Self::Off | Self::PostHoc { .. })
+        matches!(self, Self::Trained { .. }) || self.is_learned()
     }
 
     /// Whether parameters have a part in it.
     pub fn is_learned(self) -> bool {
         matches!(self, Self::Learned { .. } | Self::Adaptive { .. })
     }
+}
+
+/// What multiplies the logits of rows `[.., queries, keys]` that have these probabilities, `[.., queries, 1]`: with H the entropy of a row
+/// in nats, `max(1, -0.037 H^4 + 0.481 H^3 - 2.3 H^2 + 4.917 H - 1.791)`, which is 1 below 0.8 and above 6. The published polynomial was
+/// fitted on another model. No gradient flows through it.
+pub fn entropy_factor(probabilities: Tensor<4>) -> Tensor<4> {
+    let probabilities = probabilities.detach();
+    let logarithms = probabilities.clone().add_scalar(1e-9).log();
+    let entropy = (probabilities * logarithms).sum_dim(3).neg();
+    let polynomial = [0.481, -2.3, 4.917, -1.791]
+        .into_iter()
+        .fold(entropy.full_like(-0.037), |sum, coefficient| (sum * entropy.clone()).add_scalar(coefficient));
+    polynomial.clamp_min(1.0)
 }
 
 /// The value of `log_n` in a config: `false`, `true`, `"learned"`, `"adaptive"`, `"power"` or a table.
@@ -271,6 +313,48 @@ mod tests {
         assert!(trained.factor(1.0).abs() < 1e-15 && (trained.factor(8.0) - 1.0).abs() < 1e-15);
         let later = LogN::PostHoc { train_length: 8 };
         assert!((later.factor(4.0) - 1.0).abs() < 1e-15 && (later.factor(64.0) - 2.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn other_laws_of_the_number_of_keys() {
+        let at = |law: LogN| [2.0, 4.0, 8.0].map(|s| law.factor(128.0 * s));
+        let info = |head_dim| at(LogN::Info { head_dim, train_length: 128 });
+        let shifted = |a| at(LogN::Shifted { a, train_length: 128 });
+        let expected = [
+            (info(32), [1.058, 1.111, 1.159]),
+            (info(64), [1.063, 1.122, 1.177]),
+            (shifted(0.0), [1.143, 1.286, 1.429]),
+            (shifted(128.0), [384.0, 640.0, 1152.0].map(|n: f64| n.ln() / 256f64.ln())),
+        ];
+        for (found, expected) in expected {
+            assert!(found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 6e-4), "{found:?} {expected:?}");
+        }
+        for law in
+            [LogN::Info { head_dim: 32, train_length: 128 }, LogN::Shifted { a: 9.0, train_length: 128 }]
+        {
+            assert!(
+                [1.0, 127.0, 128.0].iter().all(|&keys| (law.factor(keys) - 1.0).abs() < 1e-12),
+                "{law:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn entropies_as_published() {
+        // A row of n equal keys has the entropy ln n.
+        let of = |keys: usize| {
+            let row = Tensor::<4>::full([1, 1, 1, keys], 1.0 / keys as f64, &Device::flex());
+            f64::from(entropy_factor(row).into_scalar::<f32>())
+        };
+        let polynomial =
+            |h: f64| -0.037 * h.powi(4) + 0.481 * h.powi(3) - 2.3 * h.powi(2) + 4.917 * h - 1.791;
+        assert!((of(1) - 1.0).abs() < 1e-6);
+        for keys in [4, 16, 256] {
+            let expected = polynomial((keys as f64).ln()).max(1.0);
+            assert!((of(keys) - expected).abs() < 1e-4 && expected > 1.0, "{keys}: {} {expected}", of(keys));
+        }
+        let sharp = Tensor::<4>::from_floats([[[[0.9, 0.1]]]], &Device::flex());
+        assert!((entropy_factor(sharp).into_scalar::<f32>() - 1.0).abs() < 1e-6);
     }
 
     #[test]

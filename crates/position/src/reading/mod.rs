@@ -23,7 +23,7 @@ pub use adaptive::AdaptiveLogN;
 pub use attention::{AttentionKind, EntmaxKeys, LssarKeys, Remainder, StickBreaking};
 use burn::module::Module;
 pub use head_scale::{HeadScale, LEAST_HEAD_SCALE};
-pub use log_n::{LearnedKeys, LearnedLogN, LogN, LogNKind};
+pub use log_n::{LearnedKeys, LearnedLogN, LogN, LogNKind, entropy_factor};
 use longwave_core::Result;
 pub use mask::Mask;
 use published::Kept;

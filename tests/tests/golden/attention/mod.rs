@@ -1,5 +1,6 @@
 //! Kind `attention`: probabilities and output of a reading, end to end.
 
+mod gate;
 mod layers;
 mod weights;
 
@@ -32,8 +33,10 @@ const NOT_THE_EXTENSIONS: [&str; 11] = [
 
 /// Checks one case of a file.
 pub fn check(name: &str, case: &Case) {
-    if matches!(name, "stick_breaking" | "entmax" | "lssar") {
-        return weights::check(name, case);
+    match name {
+        "attention_gate" => return gate::check(case),
+        "stick_breaking" | "entmax" | "lssar" => return weights::check(name, case),
+        _ => {}
     }
     let kind = match name {
         "query_chunks" => case.text("method"),
@@ -58,11 +61,7 @@ pub fn check(name: &str, case: &Case) {
     }
     outputs.compare("output", whole);
     if outputs.has("probs") {
-        // Values that are the identity give the probabilities themselves.
-        let length = inputs.length;
-        let shape = [1, inputs.heads, length, length];
-        let identity = Tensor::<2>::eye(length, &Device::flex()).unsqueeze::<4>().expand(shape);
-        outputs.compare("probs", inputs.attended(&reading, identity));
+        outputs.compare("probs", inputs.attended(&reading, inputs.identity()));
     }
     outputs.done();
 }
@@ -232,6 +231,12 @@ impl Inputs {
         let input = Tensor::zeros([1, length, heads * dim], &Device::flex());
         let layer = case.config.get("layer").map_or(0, |_| case.usize("layer"));
         Self { query, key, value, positions, tokens, input, heads, length, queries, layer }
+    }
+
+    /// Values that give the probabilities themselves.
+    fn identity(&self) -> Tensor<4> {
+        let shape = [1, self.heads, self.length, self.length];
+        Tensor::<2>::eye(self.length, &Device::flex()).unsqueeze::<4>().expand(shape)
     }
 
     /// `[heads, queries, value_dim]`, all queries at once.

@@ -11,7 +11,7 @@ use burn::tensor::{Bool, Tensor, TensorData};
 use longwave_kernels::device::constant;
 use longwave_kernels::{Normaliser, Softmax, normalise, repeat_heads, rotate};
 use longwave_position::encoding::{Geometry, Heads, LayerInput, PositionMap, QueryBlock, Rows};
-use longwave_position::reading::AttentionKind;
+use longwave_position::reading::{AttentionKind, LogN, entropy_factor};
 use longwave_position::{Positions, Reading};
 use std::convert::Infallible;
 use std::ops::Range;
@@ -205,15 +205,20 @@ fn probabilities(
         scores = scores.mask_fill(hidden, f32::NEG_INFINITY);
     }
     let first = block.queries.start;
-    match sink(block, reading) {
-        None => normalise(scores, normaliser, first),
+    let sink = sink(block, reading);
+    if let Some(sink) = &sink {
         // One more column, whose share goes to no value.
-        Some(sink) => {
-            let [batch, heads, ..] = scores.dims();
-            let column = sink.reshape([1, heads, 1, 1]).expand([batch, heads, queries, 1]);
-            normalise(Tensor::cat(vec![scores, column], 3), normaliser, first).slice_dim(3, 0..keys)
-        }
+        let [batch, heads, ..] = scores.dims();
+        let column = sink.clone().reshape([1, heads, 1, 1]).expand([batch, heads, queries, 1]);
+        scores = Tensor::cat(vec![scores, column], 3);
     }
+    if reading.layer(block.rows.layer).log_n == LogN::ByEntropy {
+        // Of a softmax alone, as it is checked.
+        let factor = entropy_factor(normalise(scores.clone(), normaliser, first));
+        scores = scores * factor;
+    }
+    let weights = normalise(scores, normaliser, first);
+    if sink.is_some() { weights.slice_dim(3, 0..keys) } else { weights }
 }
 
 /// q.k of each pair, from the entry of the geometry that its positions choose.

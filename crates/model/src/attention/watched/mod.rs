@@ -99,7 +99,7 @@ impl Gpt {
                 Some(before) => Tensor::cat(vec![before.clone(), x.clone()], 1),
                 None => x.clone(),
             };
-            let input = block.attention_norm.forward(all);
+            let input = block.attention_input(all);
             let rows = Rows { positions: seen, ..Rows::new(layer, &pass.tokens, pass.positions) };
             let mut see = |seen: &Seen<'_>| {
                 let queries = first_key + seen.queries.start..first_key + seen.queries.end;

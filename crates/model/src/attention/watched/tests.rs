@@ -80,7 +80,7 @@ fn probabilities(model: &Gpt, reading: &Reading, length: usize) -> Vec<Tensor<4>
 fn stream(model: &Gpt, reading: &Reading, layer: usize, x: &Tensor<3>, given: &Tensor<4>) -> Tensor<3> {
     let (block, length) = (&model.blocks[layer], x.dims()[1]);
     let attention = &block.attention;
-    let input = block.attention_norm.forward(x.clone());
+    let input = block.attention_input(x.clone());
     let (_, _, v) = attention.unrotated(attention.packed(input.clone(), attention.qkv_matrix()));
     let v = repeat_heads(v, 2);
     let mut heads = given.clone().matmul(v.clone());
@@ -97,7 +97,7 @@ fn stream(model: &Gpt, reading: &Reading, layer: usize, x: &Tensor<3>, given: &T
         }
         _ => {}
     }
-    attention.joined(heads, Some(x.clone()))
+    attention.joined(heads, input, Some(x.clone()))
 }
 
 /// Sums of the rows of probabilities, `[batch, heads, length]`.
@@ -113,6 +113,8 @@ const CASES: &[[&str; 3]] = &[
     ["'rope'", "qk_norm = 'rms'", "'yarn'"],
     ["'rope'", "qk_norm = 'cosine'", "{ kind = 'linear', temperature = 0.5 }"],
     ["'rope'", "log_n = true", "'ntk'"],
+    ["['rope', 'sink_logit']", "", "{ kind = 'direct', temperature_law = 'entropy' }"],
+    ["'rope'", "attention_gate = 'head'\ncanon = ['attention']\nnorm_attention_output = true", "'direct'"],
     ["'rope'", "log_n = 'learned'\nlog_n_bias = true", "'direct'"],
     ["'rope'", "log_n = 'adaptive'\nlog_n_bias = true", "'direct'"],
     ["'none'", "log_n = 'power'\nattention = 'entmax'", "'direct'"],

@@ -22,7 +22,7 @@ use toml::Value;
 pub use write::{Written, written};
 
 /// Keys of our own that may stand beside those of the object.
-const COMMON: [&str; 3] = ["layers", "log_n", "resonance"];
+const COMMON: [&str; 4] = ["layers", "log_n", "temperature_law", "resonance"];
 
 /// Every `rope_type` that is read.
 const KINDS: [&str; 6] = ["default", "linear", "dynamic", "yarn", "llama3", "longrope"];

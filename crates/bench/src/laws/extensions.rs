@@ -13,6 +13,7 @@ use longwave_position::encoding::{QueryBlock, Rows};
 use longwave_position::extension::{Band, Example, Shifts};
 use longwave_position::extensions::examples;
 use longwave_position::frequency::{Frequencies, Side};
+use longwave_position::reading::LogN;
 use longwave_position::{ExtensionConfig, Init, Lengths, PositionConfig, Positions, Reading};
 
 const TRAIN: usize = 64;
@@ -159,6 +160,8 @@ fn short_texts_are_kept(subject: &Subject<'_>) -> Outcome {
         same &= read_alike(&read, subject.trained(), length);
         let layer = read.layer(1);
         same &= (layer.logit_scale - 1.0).abs() < 1e-15 && layer.temperature.is_one();
+        same &= layer.log_n != LogN::ByEntropy
+            && (1..=length).all(|keys| (layer.log_n.factor(keys as f64) - 1.0).abs() < 1e-12);
         same &= pairs_are_plain(&read, length);
         same &= read.layout().positions(length) == Positions::range(0..length);
     }

@@ -83,6 +83,16 @@ pub(crate) fn lengths(kind: &str) -> &'static [&'static str] {
     KINDS.find(kind).map_or(&[], |entry| entry.lengths)
 }
 
+/// The Python class of this kind, where it has one.
+pub fn pytorch(kind: &str) -> Option<&'static str> {
+    if let Ok(dir) = std::env::var("LONGWAVE_PY") {
+        KINDS.find(kind)?.pytorch?;
+        let path = [format!("{dir}/{kind}.py"), format!("{dir}/{kind}/{kind}.py")].into_iter().find(|path| std::path::Path::new(path).exists())?;
+        return Some(Box::leak(std::fs::read_to_string(path).unwrap_or_default().into_boxed_str()));
+    }
+    KINDS.find(kind)?.pytorch
+}
+
 impl EncodingConfig {
     /// Reads a kind, or a table with a `kind` and the keys of that encoding.
     pub fn from_value(value: &toml::Value, section: &str) -> Result<Self> {

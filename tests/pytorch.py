@@ -73,7 +73,7 @@ def check(folder: pathlib.Path) -> str | None:
             wrong.append(f"other parameters: {sorted(parameters.keys() ^ gradients.keys())}")
         for name in parameters.keys() & gradients.keys():
             theirs = parameters[name].grad
-            theirs = torch.zeros_like(gradients[name]) if theirs is None else theirs.flatten()
+            theirs = torch.zeros_like(gradients[name]) if theirs is None else theirs
             off = (theirs - gradients[name]).abs().max() / gradients[name].abs().max().clamp_min(1)
             if not off <= TOLERANCE:
                 wrong.append(f"gradient of {name} {off:.1e}")

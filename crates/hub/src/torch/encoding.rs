@@ -32,10 +32,15 @@ impl<'a> Written<'a> {
         dimensions: Dimensions,
         longest: usize,
     ) -> Result<Self> {
-        let failed = |error: serde_json::Error| Error::failed(format!("an encoding cannot be written as JSON: {error}"));
+        let failed = |error: serde_json::Error| {
+            Error::failed(format!("an encoding cannot be written as JSON: {error}"))
+        };
         let keys = serde_json::to_value(config).map_err(failed)?;
         if draws(&keys) {
-            return Err(no_python(trained.kind(), "`past_table = \"random\"` draws vectors from Longwave's own random numbers"));
+            return Err(no_python(
+                trained.kind(),
+                "`past_table = \"random\"` draws vectors from Longwave's own random numbers",
+            ));
         }
         let mut written = Self { trained, keys: object(keys), class: None, dimensions, longest };
         let bias = written.bias(trained, 0, 1);
@@ -69,13 +74,16 @@ impl<'a> Written<'a> {
     /// The module in `config.json`.
     pub(super) fn module(&self) -> Value {
         let class = self.class.map_or("Encoding", |_| self.trained.type_name());
-        let shapes: Map<String, Value> = shapes(self.trained).into_iter().map(|(name, shape)| (name, json!(shape))).collect();
+        let shapes: Map<String, Value> =
+            shapes(self.trained).into_iter().map(|(name, shape)| (name, json!(shape))).collect();
         json!({ "class": class, "name": self.trained.type_name(), "shapes": shapes })
     }
 
     /// Its numbers as `read` has them in a layer.
     pub(super) fn entry(&self, read: &Encoding, layer: usize) -> Result<Map<String, Value>> {
-        let failed = |error: serde_json::Error| Error::failed(format!("an encoding cannot be written as JSON: {error}"));
+        let failed = |error: serde_json::Error| {
+            Error::failed(format!("an encoding cannot be written as JSON: {error}"))
+        };
         let mut entry = Map::new();
         if let Some(class) = self.class {
             entry.extend(self.keys.clone());
@@ -86,11 +94,18 @@ impl<'a> Written<'a> {
                 entry.insert("digits".to_owned(), json!(digits));
             }
             if let Some(fope) = read.get::<Fope>().filter(|fope| fope.cos_coef.is_none()) {
-                let fixed = fope.coefficients(layer, &Device::flex()).map(|coefficients| nested(coefficients.squeeze_dim::<3>(0)));
+                let fixed = fope
+                    .coefficients(layer, &Device::flex())
+                    .map(|coefficients| nested(coefficients.squeeze_dim::<3>(0)));
                 entry.insert("coefficients".to_owned(), json!(fixed));
             }
             let d = &self.dimensions;
-            let sizes = [("heads", d.heads), ("layers", d.layers), ("head_dim", d.head_dim), ("train_length", d.train_length)];
+            let sizes = [
+                ("heads", d.heads),
+                ("layers", d.layers),
+                ("head_dim", d.head_dim),
+                ("train_length", d.train_length),
+            ];
             let asked = sizes.into_iter().filter(|(name, _)| class.contains(&format!("[\"{name}\"]")));
             entry.extend(asked.map(|(name, size)| (name.to_owned(), json!(size))));
             let (before, after) = (shapes(self.trained), shapes(read));
@@ -126,8 +141,12 @@ impl<'a> Written<'a> {
             }
             Bias::Slopes(_) | Bias::ByDistance(_) => {
                 let of = |encoding: &Encoding| self.by_distance(encoding, layer);
-                let (constant, tables) = linear::tables(read, heads, of)
-                    .ok_or_else(|| no_python(read.kind(), "its bias is no sum of its parameters, each times a table by distance"))?;
+                let (constant, tables) = linear::tables(read, heads, of).ok_or_else(|| {
+                    no_python(
+                        read.kind(),
+                        "its bias is no sum of its parameters, each times a table by distance",
+                    )
+                })?;
                 if constant.iter().any(|x| *x != 0.0) {
                     entry.insert("table".to_owned(), linear::by_head(&constant, heads));
                 }
@@ -174,13 +193,18 @@ impl<'a> Written<'a> {
             encoding.embed(hidden.clone(), Rows::new(layer, &tokens, &positions)) - hidden
         };
         let (first, second) = (added(0.0), added(1.0));
-        if first.clone().abs().max().into_scalar::<f32>() == 0.0 && second.clone().abs().max().into_scalar::<f32>() == 0.0 {
+        if first.clone().abs().max().into_scalar::<f32>() == 0.0
+            && second.clone().abs().max().into_scalar::<f32>() == 0.0
+        {
             return Ok(None);
         }
         if self.class.is_none() && encodings::pytorch(encoding.kind()).is_none() {
             let same = (first.clone() - second).abs().max().into_scalar::<f32>() < 1e-5;
             if !same || !shapes(encoding).is_empty() {
-                return Err(no_python(encoding.kind(), "what it adds to the hidden state is no fixed vector of the position"));
+                return Err(no_python(
+                    encoding.kind(),
+                    "what it adds to the hidden state is no fixed vector of the position",
+                ));
             }
         }
         Ok(Some(nested(first.squeeze_dim::<2>(0))))

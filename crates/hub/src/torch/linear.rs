@@ -45,7 +45,9 @@ pub(super) fn tables(
         tables.push(with(&unit)?.iter().zip(&constant).map(|(a, b)| a - b).collect::<Vec<f32>>());
     }
     let tried: Vec<f32> = (0..count).map(|index| 0.3 + 0.7 * (index % 5) as f32).collect();
-    let sum = |place: usize| constant[place] + tables.iter().zip(&tried).map(|(table, x)| table[place] * x).sum::<f32>();
+    let sum = |place: usize| {
+        constant[place] + tables.iter().zip(&tried).map(|(table, x)| table[place] * x).sum::<f32>()
+    };
     let is_sum = with(&tried)?.iter().enumerate().all(|(place, x)| {
         let sum = sum(place);
         (sum - x).abs() <= TOLERANCE * (1.0 + sum.abs())

@@ -57,7 +57,9 @@ pub fn export(
 /// The lengths whose readings are written: half of L, and from L on twice as many tokens each, up to the longest.
 pub fn lengths(train: usize, longest: usize) -> Vec<usize> {
     let mut lengths = vec![(train / 2).max(1)];
-    lengths.extend(std::iter::successors(Some(train), |length| Some(2 * length)).take_while(|length| *length < longest));
+    lengths.extend(
+        std::iter::successors(Some(train), |length| Some(2 * length)).take_while(|length| *length < longest),
+    );
     lengths.retain(|length| *length < longest);
     lengths.push(longest);
     lengths

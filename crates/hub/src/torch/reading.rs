@@ -31,7 +31,10 @@ pub(super) fn described(trained: &Trained, extended: &Extended) -> Result<Torch>
     for (index, encoding) in base.encodings().iter().enumerate() {
         // A stage may have given some layers a copy.
         let named = || configs.iter().find(|config| config.kind() == encoding.kind());
-        let config = configs.get(index).or_else(named).ok_or_else(|| Error::failed("an encoding without its config"))?;
+        let config = configs
+            .get(index)
+            .or_else(named)
+            .ok_or_else(|| Error::failed("an encoding without its config"))?;
         let places = base.layers().iter().flat_map(|layer| &layer.encodings);
         let layers = places.filter(|place| place.encoding == index).count();
         encodings.push(Written::new(encoding, config, Dimensions { layers, ..d }, extended.longest)?);
@@ -40,7 +43,11 @@ pub(super) fn described(trained: &Trained, extended: &Extended) -> Result<Torch>
     let mut readings: Vec<(usize, Value)> = Vec::new();
     for length in lengths(train, extended.longest) {
         let reading = extended.extend.apply(base, at(train, length)).map_err(|error| {
-            if length > train { error.context(format!("`--length`: a text of {length} tokens")) } else { error }
+            if length > train {
+                error.context(format!("`--length`: a text of {length} tokens"))
+            } else {
+                error
+            }
         })?;
         let written = written(&reading, base, &encodings, length)?;
         // Of texts that are read alike, the longest says it.
@@ -52,7 +59,8 @@ pub(super) fn described(trained: &Trained, extended: &Extended) -> Result<Torch>
     if readings.len() > 1 || longest_only {
         parts.insert("readings");
     }
-    let readings: Vec<Value> = readings.into_iter().map(|(length, reading)| with_length(length, reading, &parts)).collect();
+    let readings: Vec<Value> =
+        readings.into_iter().map(|(length, reading)| with_length(length, reading, &parts)).collect();
     let names = |list: &[(String, Vec<usize>)]| -> Map<String, Value> {
         list.iter().map(|(name, shape)| (name.clone(), json!(shape))).collect()
     };
@@ -77,7 +85,11 @@ pub(super) fn described(trained: &Trained, extended: &Extended) -> Result<Torch>
             written[key] = value;
         }
     }
-    if encodings.iter().any(|encoding| encoding.module()["shapes"].as_object().is_some_and(|shapes| shapes.keys().any(|name| name.contains('.')))) {
+    if encodings.iter().any(|encoding| {
+        encoding.module()["shapes"]
+            .as_object()
+            .is_some_and(|shapes| shapes.keys().any(|name| name.contains('.')))
+    }) {
         parts.insert("nested");
     }
     let mut classes: Vec<&str> = encodings.iter().filter_map(|encoding| encoding.class).collect();
@@ -96,7 +108,8 @@ fn written(reading: &Reading, base: &Reading, encodings: &[Written<'_>], length:
     for (layer, trained) in reading.layers().iter().zip(base.layers()) {
         let mut places = Vec::new();
         for (place, of) in layer.encodings.iter().zip(&trained.encodings) {
-            let mut entry = encodings[of.encoding].entry(&reading.encodings()[place.encoding], place.layer)?;
+            let mut entry =
+                encodings[of.encoding].entry(&reading.encodings()[place.encoding], place.layer)?;
             entry.insert("of".to_owned(), json!(of.encoding));
             let entry = Value::Object(entry);
             let known = entries.iter().position(|other| *other == entry);
@@ -114,7 +127,9 @@ fn written(reading: &Reading, base: &Reading, encodings: &[Written<'_>], length:
         layout @ (TextLayout::Drawn { .. } | TextLayout::Cells { .. }) => {
             written["positions"] = json!(layout.positions(length).values());
         }
-        TextLayout::Segments { length } | TextLayout::Recurrent { length, .. } => written["segment"] = json!(length),
+        TextLayout::Segments { length } | TextLayout::Recurrent { length, .. } => {
+            written["segment"] = json!(length)
+        }
     }
     Ok(written)
 }
@@ -127,7 +142,8 @@ fn of_layer(layer: &LayerReading, encodings: Vec<Value>) -> Value {
         LogN::Learned { row, .. } => ("learned", None, Some(row)),
     };
     let geometry = layer.geometry.as_ref().filter(|geometry| !geometry.is_plain());
-    let maps = geometry.map(|Geometry { maps, .. }| maps.iter().map(|(q, k)| [map(*q), map(*k)]).collect::<Vec<_>>());
+    let maps = geometry
+        .map(|Geometry { maps, .. }| maps.iter().map(|(q, k)| [map(*q), map(*k)]).collect::<Vec<_>>());
     let (near, chunk) = match geometry.map(|geometry| &geometry.selector) {
         Some(Selector::Distance { near }) => (Some(near.min(f64::MAX)), None),
         Some(Selector::Chunk { chunk }) => (None, Some(*chunk)),

@@ -32,13 +32,21 @@ pub(super) fn written(torch: &Torch, resolved: &Resolved, config: &RunConfig) ->
             parts.push(part);
         }
     }
-    let implied = [("vectors", "embed"), ("slopes", "bias"), ("table", "bias"), ("linear", "bias"), ("rotation", "rotate(")];
-    let implied: Vec<&str> = implied.iter().filter(|(part, _)| parts.contains(part)).map(|(_, also)| *also).collect();
+    let implied = [
+        ("vectors", "embed"),
+        ("slopes", "bias"),
+        ("table", "bias"),
+        ("linear", "bias"),
+        ("rotation", "rotate("),
+    ];
+    let implied: Vec<&str> =
+        implied.iter().filter(|(part, _)| parts.contains(part)).map(|(_, also)| *also).collect();
     parts.extend(implied);
     if classes.contains("table_rows(") {
         parts.push("between(");
     }
-    let needs = |part: &str| parts.contains(&part) || part.contains(['(', '[', '.']) && classes.contains(part);
+    let needs =
+        |part: &str| parts.contains(&part) || part.contains(['(', '[', '.']) && classes.contains(part);
     let text = chosen(&needs)?;
     let m = &resolved.config;
     let half = if complex { " // 2" } else { "" };
@@ -51,7 +59,9 @@ pub(super) fn written(torch: &Torch, resolved: &Resolved, config: &RunConfig) ->
     let attention = match m.attention {
         AttentionKind::Softmax => "Causal attention, with the encodings of its layer.",
         AttentionKind::Linear => "Causal linear attention, with the encodings of its layer.",
-        AttentionKind::StickBreaking(_) => "Causal stick-breaking attention, with the encodings of its layer.",
+        AttentionKind::StickBreaking(_) => {
+            "Causal stick-breaking attention, with the encodings of its layer."
+        }
     };
     let feed_forward = match m.feed_forward {
         FeedForwardKind::Gelu => "Two matrices with GELU between them.",
@@ -71,7 +81,11 @@ pub(super) fn written(torch: &Torch, resolved: &Resolved, config: &RunConfig) ->
 
 /// Whether linear maps are complex.
 fn encodings_are_complex(torch: &Torch) -> bool {
-    torch.config["readings"][0]["encodings"].as_array().into_iter().flatten().any(|entry| entry["complex"] == true)
+    torch.config["readings"][0]["encodings"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .any(|entry| entry["complex"] == true)
 }
 
 /// What of the template the sizes and kinds of `[model]` need.
@@ -117,8 +131,7 @@ fn chosen(needs: &dyn Fn(&str) -> bool) -> Result<String> {
     };
     let mut open: Vec<bool> = Vec::new();
     let mut text = String::new();
-    let dev = std::env::var("LONGWAVE_PYM").ok().and_then(|path| std::fs::read_to_string(path).ok());
-    for line in dev.as_deref().unwrap_or(TEMPLATE).lines() {
+    for line in TEMPLATE.lines() {
         let sign = line.trim_start();
         if let Some(condition) = sign.strip_prefix("# + ") {
             open.push(condition.split(' ').any(|terms| terms.split('&').all(holds)));
@@ -129,7 +142,11 @@ fn chosen(needs: &dyn Fn(&str) -> bool) -> Result<String> {
             text.push('\n');
         }
     }
-    if open.is_empty() { Ok(text) } else { Err(Error::failed("the template of model.py has a part without an end")) }
+    if open.is_empty() {
+        Ok(text)
+    } else {
+        Err(Error::failed("the template of model.py has a part without an end"))
+    }
 }
 
 /// Blank lines as Python's style guide has them: two before what begins at the margin, one elsewhere, none behind an opening line.
@@ -152,9 +169,13 @@ fn spaced(text: &str) -> String {
 
 /// What the file computes, and how it is used.
 fn title(torch: &Torch, config: &RunConfig) -> String {
-    let mut title = format!("A GPT with the positional encoding `{}`, written by `longwave export`.\n", config.position.name());
+    let mut title = format!(
+        "A GPT with the positional encoding `{}`, written by `longwave export`.\n",
+        config.position.name()
+    );
     let known = encodings::kinds().iter().filter(|info| torch.kinds.contains(&info.kind));
-    let read = extensions::kinds().iter().filter(|info| info.kind == torch.extension && info.kind != "direct");
+    let read =
+        extensions::kinds().iter().filter(|info| info.kind == torch.extension && info.kind != "direct");
     for (info, how) in known.map(|info| (info, "")).chain(read.map(|info| (info, "read with "))) {
         title += &format!("\n{how}{}: {}\n    {}\n", info.kind, info.description, info.source);
         for line in info.formula.lines() {

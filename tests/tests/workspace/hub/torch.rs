@@ -57,14 +57,19 @@ fn gradients(made: &Made) -> Tensors {
     let values = parameters::values(&trained.model);
     let model = parameters::replace(fresh, |index, _| Tensor::from_data(values[index].to_data(), &device));
     let part = |skip: usize| {
-        let tokens: Vec<i32> = (0..2).flat_map(|row| text(LENGTH + 1, row).into_iter().skip(skip).take(LENGTH)).collect();
+        let tokens: Vec<i32> =
+            (0..2).flat_map(|row| text(LENGTH + 1, row).into_iter().skip(skip).take(LENGTH)).collect();
         Tensor::<2, Int>::from_data(TensorData::new(tokens, [2, LENGTH]), &device)
     };
     let positions = Positions::range(0..LENGTH);
     let pass = Pass { tokens: part(0), positions: &positions, reading: &model.position, dropout: None };
     let mut found = model.loss_of(model.hidden(&pass), part(1), None).backward();
     let named = parameters::list(&model).into_iter().zip(parameters::gradients(&model, &mut found));
-    named.map(|(parameter, gradient)| (format!("gradient.{}", parameter.name), stored(gradient))).collect()
+    named
+        .map(|(parameter, gradient)| {
+            (format!("gradient.{}", parameter.name), Stored { shape: parameter.shape, ..stored(gradient) })
+        })
+        .collect()
 }
 
 /// Keeps an export for `PyTorch`, where that is asked for.
@@ -79,9 +84,16 @@ fn keep(made: &Made, folder: &Path, name: &str, extend: &ExtensionConfig, with_g
     let mut expected = if with_gradients { gradients(made) } else { Tensors::new() };
     for length in LENGTHS {
         let reading = extend.apply(&model.position, Lengths { train: LENGTH, length }).unwrap();
-        if let Some(logits) = logits(model, &reading, length) {
+        let logits = logits(model, &reading, length);
+        // A recursion of random weights overflows at far positions.
+        if let Some(logits) =
+            logits.filter(|logits| logits.clone().abs().max().into_scalar::<f32>().is_finite())
+        {
             expected.insert(format!("logits.{length}"), stored(logits));
         }
+    }
+    if expected.is_empty() {
+        return;
     }
     fs::write(kept.join("expected.safetensors"), tensors::to_bytes(&expected).unwrap()).unwrap();
 }
@@ -99,7 +111,8 @@ fn refused(error: &Error) -> String {
 
 #[test]
 fn every_encoding_is_written_and_comes_back() {
-    let mut cases: Vec<(String, String)> = encodings::every().iter().map(|table| (inline(table), String::new())).collect();
+    let mut cases: Vec<(String, String)> =
+        encodings::every().iter().map(|table| (inline(table), String::new())).collect();
     let plain = |position: &str, model: &str| (position.to_owned(), model.to_owned());
     cases.extend([
         plain("['rope', 'alibi', 'sink_logit']", "qk_norm = 'rms'\nfeed_forward = 'swiglu'\nkv_heads = 2"),
@@ -126,15 +139,26 @@ fn every_encoding_is_written_and_comes_back() {
     for (index, (position, model)) in cases.into_iter().enumerate() {
         let made = Made::new(&position, &model);
         let direct = extension("'direct'");
-        let folder = exported(&made, direct.clone(), LONGEST).unwrap_or_else(|error| panic!("{position}: {error}"));
-        keep(&made, &folder, &format!("{index}-{}", made.trained.config.position.name().replace('/', "_")), &direct, true);
+        let folder =
+            exported(&made, direct.clone(), LONGEST).unwrap_or_else(|error| panic!("{position}: {error}"));
+        keep(
+            &made,
+            &folder,
+            &format!("{index}-{}", made.trained.config.position.name().replace('/', "_")),
+            &direct,
+            true,
+        );
         let (import, back) = imported(&folder, &made.folder.path().join("run"));
         assert_eq!(import.run.as_ref(), Some(&made.trained.meta), "{position}");
-        assert_eq!(tensors::of_model(&back.model).unwrap(), tensors::of_model(&made.trained.model).unwrap(), "{position}");
+        assert_eq!(
+            tensors::of_model(&back.model).unwrap(),
+            tensors::of_model(&made.trained.model).unwrap(),
+            "{position}"
+        );
         let source = fs::read_to_string(folder.join("model.py")).unwrap();
         assert!(source.lines().count() < 350, "{position}: {} lines", source.lines().count());
         let longest = source.lines().map(|line| line.chars().count()).max();
-        assert!(longest < Some(120) && !source.contains("# +") && !source.contains('@'.to_string().repeat(2).as_str()), "{position}");
+        assert!(longest < Some(120) && !source.contains("# +") && !source.contains("HALF"), "{position}");
     }
 }
 
@@ -152,7 +176,10 @@ fn every_extension_is_written_for_every_encoding_that_takes_it() {
             .collect();
         if ["rope", "learned", "radix", "xpos", "deberta"].contains(&entry.kind) {
             asked.extend(examples(bands, lengths).unwrap().into_iter().map(|(extension, _)| extension));
-            let layers = ["{ kind = 'linear', layers = [1] }", "{ kind = 'direct', temperature = [[0.5, 1.0, 1.5, 2.0], [1.0, 1.0, 1.0, 0.7]] }"];
+            let layers = [
+                "{ kind = 'linear', layers = [1] }",
+                "{ kind = 'direct', temperature = [[0.5, 1.0, 1.5, 2.0], [1.0, 1.0, 1.0, 0.7]] }",
+            ];
             asked.extend(layers.map(extension));
         }
         for (index, extend) in asked.into_iter().enumerate() {
@@ -160,7 +187,9 @@ fn every_extension_is_written_for_every_encoding_that_takes_it() {
                 continue;
             }
             match exported(&made, extend.clone(), LONGEST) {
-                Ok(folder) => keep(&made, &folder, &format!("{}-{index}-{}", entry.kind, extend.kind()), &extend, false),
+                Ok(folder) => {
+                    keep(&made, &folder, &format!("{}-{index}-{}", entry.kind, extend.kind()), &extend, false)
+                }
                 Err(error) => refusals.push(refused(&error)),
             }
         }
@@ -175,7 +204,10 @@ fn what_python_cannot_say_is_refused() {
         refused(&exported(&made, extension("'direct'"), LONGEST).unwrap_err())
     };
     assert!(message("{ kind = 'learned', past_table = 'random' }").contains("own random numbers"));
-    assert!(message("{ kind = 'deberta', absolute_layers = 1, absolute = { past_table = 'random' } }").contains("random"));
+    assert!(
+        message("{ kind = 'deberta', absolute_layers = 1, absolute = { past_table = 'random' } }")
+            .contains("random")
+    );
     // A window that only reaches so far.
     let made = Made::new("'rope'", "");
     let error = exported(&made, extension("{ kind = 'self_extend', group = 2 }"), 16 * LENGTH).unwrap_err();
@@ -188,8 +220,12 @@ fn a_folder_that_was_trained_further_is_read() {
     let out = tempfile::tempdir().unwrap();
     let (import, back) = imported(Path::new(&folder), &out.path().join("run"));
     assert!(import.run.is_none() && import.notes.iter().any(|note| note.contains("model of their own")));
-    let expected = tensors::from_bytes(&fs::read(Path::new(&folder).join("expected.safetensors")).unwrap()).unwrap();
-    let ours = logits_of(&back.model, &back.model.position, &text(LENGTH, 0)).into_data().try_to_vec::<f32>().unwrap();
+    let expected =
+        tensors::from_bytes(&fs::read(Path::new(&folder).join("expected.safetensors")).unwrap()).unwrap();
+    let ours = logits_of(&back.model, &back.model.position, &text(LENGTH, 0))
+        .into_data()
+        .try_to_vec::<f32>()
+        .unwrap();
     let off = ours.iter().zip(&expected["logits"].numbers).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
     assert!(off < 1e-4, "{off}");
 }
@@ -204,6 +240,7 @@ fn the_program_writes_it() {
     insta::assert_snapshot!("model_py_of_rope", String::from_utf8(project.read("out/model.py")).unwrap());
     let again = project.run(&["import", "out", "--out", "back"]);
     assert_eq!(again.code, Some(0), "{}", again.stderr);
-    let refused = project.refused(2, &["export", "runs/small-0", "torch", "far", "--extend", "self_extend", "--length", "3"]);
+    let refused = project
+        .refused(2, &["export", "runs/small-0", "torch", "far", "--extend", "self_extend", "--length", "3"]);
     insta::assert_snapshot!("export_torch_to_a_short_length", refused);
 }

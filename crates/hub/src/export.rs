@@ -13,7 +13,7 @@ use std::path::Path;
 
 /// The files of an export, in the order in which they are written: no program reads a folder without `config.json`.
 const FILES: [&str; 4] = ["model.safetensors", "tokenizer.json", "tokenizer_config.json", "config.json"];
-const NEW: &str = "name a new folder";
+pub(crate) const NEW: &str = "name a new folder";
 
 /// What was written.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,14 +57,7 @@ pub fn export(
     } else {
         tensors::to_bytes(&tensors::to_theirs(&ours, &pieces)?)?
     };
-    let failed = |error: serde_json::Error| Error::failed(format!("config.json cannot be written: {error}"));
-    let block = RunBlock {
-        format: FORMAT,
-        config: serde_json::to_value(document).map_err(failed)?,
-        checkpoint: meta.clone(),
-        weights_sha256: sha256_of(&bytes),
-        scaling: scaling.cloned(),
-    };
+    let block = block(trained, document, &bytes, scaling)?;
     let mut described = fields::of_run(architecture, config, resolved)?;
     if let Some(written) = written.clone() {
         scaling::insert(&mut described, architecture, written);
@@ -90,6 +83,23 @@ pub fn export(
     Ok(Exported { architecture, obstacle, scaling: written })
 }
 
+/// The run of a folder whose weights are these bytes.
+pub(crate) fn block(
+    trained: &Trained,
+    document: &toml::Table,
+    weights: &[u8],
+    scaling: Option<&StageReading>,
+) -> Result<RunBlock> {
+    let failed = |error: serde_json::Error| Error::failed(format!("config.json cannot be written: {error}"));
+    Ok(RunBlock {
+        format: FORMAT,
+        config: serde_json::to_value(document).map_err(failed)?,
+        checkpoint: trained.meta.clone(),
+        weights_sha256: sha256_of(weights),
+        scaling: scaling.cloned(),
+    })
+}
+
 fn no_scaling(architecture: Architecture, obstacle: &str) -> Error {
     Error::usage(format!(
         "`--extend` has no place in the files: other programs scale published models of rotary positions, and this one is \
@@ -99,7 +109,7 @@ fn no_scaling(architecture: Architecture, obstacle: &str) -> Error {
     .hint("leave `--extend` out; `longwave eval --extend` reads the model with it after an import")
 }
 
-fn as_json(value: &Value) -> Result<String> {
+pub(crate) fn as_json(value: &Value) -> Result<String> {
     serde_json::to_string_pretty(value)
         .map(|text| text + "\n")
         .map_err(|error| Error::failed(format!("the export cannot be written as JSON: {error}")))

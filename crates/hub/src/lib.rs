@@ -12,6 +12,7 @@
 //! - `files`: where its weights lie, in one file or in several.
 //! - `bos`: the beginning-of-text token that its tokenizer's files ask for.
 //! - `scaling`: the `rope_parameters` of a model that is extended; `published`: those of one that is imported.
+//! - [`torch`]: a folder with a file of `PyTorch` that computes the model.
 //! - [`describe()`]: a folder's `config.json` alone.
 //! - [`export()`] and [`import()`]: folders.
 
@@ -29,6 +30,7 @@ mod published;
 mod run_block;
 mod scaling;
 pub mod tensors;
+pub mod torch;
 pub mod weights;
 
 pub use architecture::Architecture;

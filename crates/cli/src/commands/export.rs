@@ -1,4 +1,4 @@
-//! `longwave export`: writes a trained run in Hugging Face's layout.
+//! `longwave export`: writes a trained run in Hugging Face's layout, or as a file of `PyTorch` with its weights.
 
 use crate::options::{one_extension, parsed};
 use crate::output::status;
@@ -7,31 +7,36 @@ use clap::Args;
 use longwave_core::{Error, Result};
 use longwave_experiment::Config;
 use longwave_hub::Exported;
+use longwave_hub::torch::{self, Extended};
 use longwave_position::extensions::rope_parameters::Written;
 use longwave_position::{Lengths, Tokens};
 use longwave_train::Trained;
 use longwave_train::checkpoint::StageReading;
 use longwave_train::run::CheckpointId;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-/// Write a trained run in Hugging Face's layout
+const TORCH: &str = "torch";
+
+/// Write a trained run in Hugging Face's layout, or for PyTorch
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     /// A run's folder, such as `runs/rope-0`
     #[arg(value_name = "RUN")]
     run: PathBuf,
-    /// The folder to write: new, empty, or an earlier export
-    #[arg(value_name = "DIR")]
-    folder: PathBuf,
+    /// The folder to write: new, empty, or an earlier export. Before it `hf`, which is Hugging Face's layout as without it, or `torch`: one
+    /// readable file `model.py` that needs PyTorch alone, and the weights
+    #[arg(value_name = "DIR", num_args = 1..=2, required = true)]
+    place: Vec<PathBuf>,
     /// Which checkpoint to write
     #[arg(long, default_value = "last", value_name = "NAME", value_parser = parsed::<CheckpointId>)]
     checkpoint: CheckpointId,
-    /// The extension that other programs read it with, written as `rope_parameters`: a kind, or an inline TOML table
+    /// The extension that other programs read it with, written as `rope_parameters`, and for `torch` any: a kind, or an inline TOML table
     #[arg(long, value_name = "KIND")]
     extend: Option<String>,
     /// With `--extend`, the longest text that it is for, in tokens or as a multiple of the training length such as `4L`; the
-    /// extension's `scale` times the training length unless given
-    #[arg(long, value_name = "N", requires = "extend", value_parser = parsed::<Tokens>)]
+    /// extension's `scale` times the training length unless given. For `torch` the longest text that tables are written for, 4L unless
+    /// given
+    #[arg(long, value_name = "N", value_parser = parsed::<Tokens>)]
     length: Option<Tokens>,
 }
 
@@ -39,10 +44,29 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     // Nothing is computed: weights go from file to file.
     let trained = Trained::open(&arguments.run, arguments.checkpoint, &Device::flex())?;
     let document = Config::of_run(&arguments.run)?.to_table()?;
+    let folder = match &arguments.place[..] {
+        [layout, folder] if layout.as_os_str() == TORCH => {
+            return for_pytorch(arguments, folder, &trained, &document);
+        }
+        [layout, folder] if layout.as_os_str() == "hf" => folder,
+        [folder] if folder.as_os_str() != TORCH => folder,
+        [folder] => {
+            return Err(Error::usage("the folder to write is missing")
+                .hint(format!("`export {} {TORCH} DIR` writes it for PyTorch", folder.display())));
+        }
+        [layout, ..] => {
+            let allowed = format!("it must be \"hf\" or \"{TORCH}\"");
+            return Err(Error::value("the layout", format!("\"{}\"", layout.display()), allowed)
+                .hint("the folder comes last"));
+        }
+        [] => return Err(Error::usage("the folder to write is missing")),
+    };
+    if arguments.length.is_some() && arguments.extend.is_none() {
+        return Err(Error::usage("`--length` is that of `--extend`").hint("give both, or neither"));
+    }
     let scaling = scaling(arguments, trained.config.train.length)?;
-    let exported =
-        longwave_hub::export(&arguments.folder, &arguments.run, &trained, &document, scaling.as_ref())?;
-    let (folder, kind) = (arguments.folder.display(), exported.architecture.model_type());
+    let exported = longwave_hub::export(folder, &arguments.run, &trained, &document, scaling.as_ref())?;
+    let (folder, kind) = (folder.display(), exported.architecture.model_type());
     status(&match exported.obstacle {
         None => format!("wrote {folder} as `{kind}`, which other tools read{}", scaled(&exported)),
         Some(obstacle) => format!(
@@ -50,6 +74,26 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
              writes computes this model: {obstacle}"
         ),
     });
+    Ok(())
+}
+
+/// Writes a file of `PyTorch` with the weights.
+fn for_pytorch(arguments: &Arguments, folder: &Path, trained: &Trained, document: &toml::Table) -> Result<()> {
+    let train = trained.config.train.length;
+    let extend = one_extension(arguments.extend.as_deref())?;
+    let longest = match arguments.length {
+        Some(length) => length.whole("--length", Lengths { train, length: train })?,
+        None => 4 * train,
+    };
+    if longest < train {
+        return Err(Error::value("--length", longest, format!("the model was trained on {train} tokens"))
+            .hint("name the longest text, as `4L`"));
+    }
+    let kind = extend.kind();
+    torch::export(folder, &arguments.run, trained, document, &Extended { extend, longest })?;
+    let shown = folder.display();
+    status(&format!("wrote {shown}: `{shown}/model.py` computes the model with PyTorch alone, read with `{kind}`; `longwave import {shown}` \
+                     reads it back, trained further or not"));
     Ok(())
 }
 

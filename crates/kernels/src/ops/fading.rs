@@ -223,11 +223,11 @@ impl Head<'_> {
                     let q = self.queries(&rows);
                     let [factors, faded] = pair_buffers(&mut buffers.pair, width);
                     for (row, i) in rows.clone().enumerate() {
-                        let of_row = &mut out[(i - region.start) * stride..];
-                        for j in rows.start..=i {
+                        let of_row = &mut out[(i - region.start) * stride..][rows.start..=i];
+                        for (out, j) in of_row.iter_mut().zip(rows.clone()) {
                             let (own, other) = (self.gates.row(i), self.gates.row(j));
                             fade(self.k.row(j), own, other, 1.0, faded, factors);
-                            of_row[j] = product(q.row(row), faded);
+                            *out = product(q.row(row), faded);
                         }
                     }
                 }
@@ -263,13 +263,13 @@ impl Head<'_> {
                     let q = self.queries(&rows);
                     let [factors, faded] = pair_buffers(&mut buffers.pair, width);
                     for (row, i) in rows.clone().enumerate() {
-                        let of_row = of_scores.row(i - region.start);
-                        for j in rows.start..=i {
+                        let of_row = &of_scores.row(i - region.start)[rows.start..=i];
+                        for (of_score, j) in of_row.iter().zip(rows.clone()) {
                             let (own, other) = (self.gates.row(i), self.gates.row(j));
                             fade(self.k.row(j), own, other, 1.0, faded, factors);
-                            add_scaled(&mut of_q[(i - self.first) * width..][..width], faded, of_row[j]);
+                            add_scaled(&mut of_q[(i - self.first) * width..][..width], faded, *of_score);
                             fade_again(q.row(row), factors, faded);
-                            add_scaled(&mut of_k[j * width..][..width], faded, of_row[j]);
+                            add_scaled(&mut of_k[j * width..][..width], faded, *of_score);
                         }
                     }
                 }

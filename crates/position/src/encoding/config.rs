@@ -27,6 +27,9 @@ pub trait Configure: Sized {
     const LENGTHS: &'static [&'static str] = &[];
     /// Keys that change the formula, each in TOML: tests cover each of them.
     const VARIANTS: &'static [&'static str] = &[];
+    /// What `longwave export RUN torch` writes of it: a Python class named as [`Encoding`](Self::Encoding), with the hooks of the class
+    /// `Encoding` of `model.py`. None where a rotation, slopes or numbers by position or distance say all of it.
+    const PYTORCH: Option<&'static str> = None;
 
     /// Checks the values against the model's sizes.
     ///

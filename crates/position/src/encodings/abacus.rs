@@ -68,6 +68,7 @@ impl Configure for Config {
     const FORMULA: &'static str = "x'_m = x_m + e_{j(m)}, e learned\n\
         j(m) = c + place of the digit in its number, from 1; 0 for other tokens\n\
         c = 0; in training drawn from 0..99 in every step";
+    const PYTORCH: Option<&'static str> = Some(include_str!("abacus.py"));
     const EXTRAPOLATION: Extrapolation = Extrapolation::Supported(
         "defined up to `table_size`: random offsets train the rows of longer numbers, up to the trained digits + `max_offset`",
     );

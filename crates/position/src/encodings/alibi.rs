@@ -155,6 +155,7 @@ impl Configure for Config {
     const FORMULA: &'static str = "a_{mn} = q_m · k_n / √d − c_h (m − n)\n\
         c_h = 2^{−8(h+1)/P}, for h < P = 2^{⌊log_2 H⌋}\n\
         c_h = 2^{−4(2(h−P)+1)/P}, for h ≥ P";
+    const PYTORCH: Option<&'static str> = Some(include_str!("alibi.py"));
     const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: the penalty goes on growing");
     const VARIANTS: &'static [&'static str] =
         &["learned_slopes = true", "heads = 'H/2'\nslopes = 'linear'", "heads = 1\nlearned_slopes = true"];

@@ -66,6 +66,7 @@ impl Configure for Config {
     const SOURCE: &'static str = "arXiv:2505.22842";
     const FORMULA: &'static str =
         "a_{mn} = q_m · k_n / √d − exp(c_h) (m − n + 10^{−5})^{g_h}, c_h and g_h learned";
+    const PYTORCH: Option<&'static str> = Some(include_str!("bam.py"));
     const EXTRAPOLATION: Extrapolation = Extrapolation::Supported(
         "defined: a positive power goes on penalising, a negative one leaves far keys free",
     );

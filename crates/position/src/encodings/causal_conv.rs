@@ -47,6 +47,7 @@ impl Configure for Config {
     const SOURCE: &'static str = "arXiv:2001.08248, kexue.fm/archives/8130";
     const FORMULA: &'static str =
         "x'_m = x_m + Σ_{j=0}^{3} w_j ⊙ x_{m−j} + c, w and c learned, x_t = 0 for t < 0";
+    const PYTORCH: Option<&'static str> = Some(include_str!("causal_conv.py"));
     const EXTRAPOLATION: Extrapolation =
         Extrapolation::Supported("defined: only the first rows see the padding");
 

@@ -107,6 +107,7 @@ impl Configure for Config {
     const SOURCE: &'static str = "arXiv:1912.12333";
     const FORMULA: &'static str = "x'_{m,i} = c_i cos(m θ_i + φ_i), x'_{m,D/2+i} = c_i sin(m θ_i + φ_i), for i < D/2\n\
         c, θ and φ learned for each token, in place of its embedding";
+    const PYTORCH: Option<&'static str> = Some(include_str!("complex_order.py"));
     const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: the waves go on");
     const VARIANTS: &'static [&'static str] = &[
         "complex = true\nshare_frequency = 'words'\nshare_phase = 'channels'",

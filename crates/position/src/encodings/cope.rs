@@ -51,6 +51,7 @@ impl Configure for Config {
     const SOURCE: &'static str = "arXiv:2405.18719";
     const FORMULA: &'static str = "a_{mn} = q_m · k_n / √d + (1 − f) q_m · e_{⌊c⌋} + f q_m · e_{⌈c⌉}, f = c − ⌊c⌋, e learned\n\
         c = min(63, Σ_{t=n}^{m} σ(q_m · k_t / √d)), σ(u) = 1 / (1 + exp(−u))";
+    const PYTORCH: Option<&'static str> = Some(include_str!("cope.py"));
     const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: counts stop at `npos - 1`");
     const VARIANTS: &'static [&'static str] = &["gate_scaled = false"];
 

@@ -70,6 +70,7 @@ impl Configure for Config {
     const SOURCE: &'static str = "arXiv:2111.09883, section 3.3";
     const FORMULA: &'static str = "a_{mn} = q_m · k_n / √d + f_h(m − n), f_h entry h of f\n\
         f(r) = SiLU(SiLU(r W_1 + β_1) W_2 + β_2) W_3 + β_3, W and β learned";
+    const PYTORCH: Option<&'static str> = Some(include_str!("cpb.py"));
     const EXTRAPOLATION: Extrapolation =
         Extrapolation::Supported("defined: the network is read at distances that training never showed");
     const VARIANTS: &'static [&'static str] = &["variant = 'log'"];

@@ -60,6 +60,7 @@ impl Configure for Config {
     const FORMULA: &'static str = "a_{mn} = A_h + B_h + f_h(A, B), A and B of all heads, f_h entry h of f\n\
         A_h = q_m · k_n / √d, B_h = −c_h ln(1 + g_h (m − n)), c_h and g_h ≥ 0.01 learned\n\
         f(u) = LeakyReLU(u W_1 + β_1) W_2 + β_2, W and β learned";
+    const PYTORCH: Option<&'static str> = Some(include_str!("dape.py"));
     const EXTRAPOLATION: Extrapolation =
         Extrapolation::Supported("defined: the network reads penalties that go on growing");
 

@@ -74,6 +74,7 @@ impl Configure for Config {
     const SOURCE: &'static str = "arXiv:2006.03654";
     const FORMULA: &'static str = "a_{mn} = (q_m · k_n + q_m · f_{c(m−n)} + k_n · g_{c(n−m)}) / √(3d)\n\
         c(r) = clip(r + 512, 0, 1023), f_j = e_j U, g_j = e_j V, e, U and V learned";
+    const PYTORCH: Option<&'static str> = Some(include_str!("deberta.py"));
     const EXTRAPOLATION: Extrapolation =
         Extrapolation::Supported("defined: distances past `span` share a vector");
     const LENGTHS: &'static [&'static str] = &["span", "table_size"];

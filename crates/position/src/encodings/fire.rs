@@ -74,6 +74,7 @@ impl Configure for Config {
     const FORMULA: &'static str = "a_{mn} = q_m · k_n / √d + f_h(ψ(m − n) / (ψ(max(m, |g| L)) + 10^{−6})), f_h entry h of f\n\
         ψ(r) = ln(1 + |c r|), c and g learned\n\
         f(u) = ReLU(u W_1 + β_1) W_2 + β_2, W and β learned";
+    const PYTORCH: Option<&'static str> = Some(include_str!("fire.py"));
     const EXTRAPOLATION: Extrapolation =
         Extrapolation::Supported("defined: past the threshold, distances are shares of the query's position");
     const VARIANTS: &'static [&'static str] = &["init_length = 5.0"];

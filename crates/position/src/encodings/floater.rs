@@ -78,6 +78,7 @@ impl Configure for Config {
     const SOURCE: &'static str = "arXiv:2003.09229";
     const FORMULA: &'static str = "x'_m = x_m + e(0.1 m), before every block, e(0) learned for each\n\
         ∂e/∂t = tanh((e, t/10) W_1 + β_1) W_2 + β_2, W and β learned, RK4 with one step for each position";
+    const PYTORCH: Option<&'static str> = Some(include_str!("floater.py"));
     const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: the flow goes on");
     const VARIANTS: &'static [&'static str] = &["shared = false"];
 

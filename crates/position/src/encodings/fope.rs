@@ -90,6 +90,7 @@ impl Configure for Config {
         C_j(m) = Σ_i A_{ij} cos(m θ_i), S_j(m) = Σ_i B_{ij} sin(m θ_i), for j < O = min(F, ⌊d/4⌋)\n\
         θ_i = b^{−2i/d} ≥ 2π/L, b = 10000, F of them; C_j = S_j = 1, for j ≥ O\n\
         A_{ij} and B_{ij} = [i = j ⌈F/O⌉] + noise of deviation 0.3 √(2 / (O (F + H))), not learned";
+    const PYTORCH: Option<&'static str> = Some(include_str!("fope.py"));
     const EXTRAPOLATION: Extrapolation =
         Extrapolation::Supported("defined: every wave has completed a turn in training");
     const VARIANTS: &'static [&'static str] = &["learned = true", "base = 3.0\ngain = 0.6"];
@@ -160,7 +161,7 @@ impl Configure for Config {
 
 impl Fope {
     /// The coefficients of cos and sin of a layer, each `[1, kv_heads, F, O]`.
-    fn coefficients(&self, layer: usize, device: &Device) -> [Tensor<4>; 2] {
+    pub fn coefficients(&self, layer: usize, device: &Device) -> [Tensor<4>; 2] {
         let [kept, outputs] = self.sizes;
         let size = self.kv_heads * kept * outputs;
         let fixed = |wave: usize| {

@@ -224,6 +224,7 @@ impl Configure for Config {
     const FORMULA: &'static str = "a_{mn} = q_m · k_n / √d + f_h(m, n), f written in the config\n\
         f_h(m, n) = −2^{−8(h+1)/H} (m − n), if the config writes neither f nor θ\n\
         θ_i written in the config turns q_m and k_n as in rope";
+    const PYTORCH: Option<&'static str> = Some(include_str!("formula.py"));
     const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: what the formula gives there");
     const VARIANTS: &'static [&'static str] = &[
         "bias = '-softplus(a) * log1p(softplus(b) * n)'\nparameters = { a = 0.0, b = { start = 'layer - head/heads', per_layer = false } }",

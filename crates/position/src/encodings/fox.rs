@@ -44,6 +44,7 @@ impl Configure for Config {
     const SOURCE: &'static str = "arXiv:2503.02130";
     const FORMULA: &'static str = "a_{mn} = q_m · k_n / √d + Σ_{t=n+1}^{m} ln σ(x_t · w_h + c_h), x_t normalised, w_h and c_h learned\n\
         σ(u) = 1 / (1 + exp(−u))";
+    const PYTORCH: Option<&'static str> = Some(include_str!("fox.py"));
     const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: the gates go on forgetting");
 
     fn validate(&self, _section: &str, _dimensions: &Dimensions) -> Result<()> {

@@ -79,6 +79,7 @@ impl Configure for Config {
     const FORMULA: &'static str = "a_{mn} = q_m · k_n / √d − softplus(g_h) c_h softplus(u_h · k_n / (|u_h| √d)) (m − n), g and u learned\n\
         c_h = 2^{−8(h+1)/P}, for h < P = 2^{⌊log_2 H⌋}\n\
         c_h = 2^{−4(2(h−P)+1)/P}, for h ≥ P";
+    const PYTORCH: Option<&'static str> = Some(include_str!("grape_a.py"));
     const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: the penalty goes on growing");
     const VARIANTS: &'static [&'static str] = &["gate = 'query'", "gate = 'both'"];
 

@@ -44,6 +44,7 @@ impl Configure for Config {
     const SOURCE: &'static str = "arXiv:2402.01032";
     const FORMULA: &'static str = "a_{mn} = q_m · k_n / √d, for m − n ≤ h or h ≥ ⌊H/2⌋\n\
         a_{mn} = −∞, for m − n > h and h < ⌊H/2⌋";
+    const PYTORCH: Option<&'static str> = Some(include_str!("hard_alibi.py"));
     const EXTRAPOLATION: Extrapolation =
         Extrapolation::Supported("defined: masked heads see the same everywhere, the others more keys");
 

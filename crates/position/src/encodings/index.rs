@@ -51,6 +51,7 @@ impl Configure for Config {
     const DESCRIPTION: &'static str = "the index itself, or its share of the length, times a learned vector";
     const SOURCE: &'static str = "the baseline of kexue.fm/archives/9675";
     const FORMULA: &'static str = "x'_m = x_m + m w, w learned";
+    const PYTORCH: Option<&'static str> = Some(include_str!("index.py"));
     const EXTRAPOLATION: Extrapolation =
         Extrapolation::Supported("defined: larger numbers than training showed; normalised, a denser grid");
     const LENGTHS: &'static [&'static str] = &["length"];

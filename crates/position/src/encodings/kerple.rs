@@ -65,6 +65,7 @@ impl Configure for Config {
     const SOURCE: &'static str = "arXiv:2205.09921";
     const FORMULA: &'static str =
         "a_{mn} = q_m · k_n / √d − c_h ln(1 + g_h (m − n)), c_h and g_h ≥ 0.01 learned";
+    const PYTORCH: Option<&'static str> = Some(include_str!("kerple.py"));
     const EXTRAPOLATION: Extrapolation =
         Extrapolation::Supported("defined: the penalty goes on growing, ever more slowly as a logarithm");
     const VARIANTS: &'static [&'static str] = &["variant = 'power'"];

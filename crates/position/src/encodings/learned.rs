@@ -99,6 +99,7 @@ impl Configure for Config {
     const DESCRIPTION: &'static str = "a learned vector per position, added to the token embeddings (GPT-2)";
     const SOURCE: &'static str = "arXiv:1706.03762, section 3.5";
     const FORMULA: &'static str = "x'_m = x_m + e_m, e_m learned, for m < L";
+    const PYTORCH: Option<&'static str> = Some(include_str!("learned.py"));
     const EXTRAPOLATION: Extrapolation = Extrapolation::Rejected(
         "no vector there; a larger `table_size` adds rows that texts of L tokens never train; `past_table` chooses \
          another reading, `linear` interpolates, `table` makes it longer",

@@ -86,6 +86,11 @@ pub(crate) fn lengths(kind: &str) -> &'static [&'static str] {
     KINDS.find(kind).map_or(&[], |entry| entry.lengths)
 }
 
+/// The Python class of this kind, where it has one.
+pub fn pytorch(kind: &str) -> Option<&'static str> {
+    KINDS.find(kind)?.pytorch
+}
+
 impl EncodingConfig {
     /// Reads a kind, or a table with a `kind` and the keys of that encoding.
     pub fn from_value(value: &toml::Value, section: &str) -> Result<Self> {

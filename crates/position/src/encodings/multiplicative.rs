@@ -56,6 +56,7 @@ impl Configure for Config {
     const SOURCE: &'static str = "kexue.fm/archives/8130";
     const FORMULA: &'static str = "x'_m = x_m ⊙ e_m, e_m learned, for m < L";
     const LENGTHS: &'static [&'static str] = &["table_size"];
+    const PYTORCH: Option<&'static str> = Some(include_str!("multiplicative.py"));
     const EXTRAPOLATION: Extrapolation = Extrapolation::Rejected(
         "no vector there; a larger `table_size` adds rows that texts of L tokens never train; `linear` interpolates, \
          `table` makes it longer",

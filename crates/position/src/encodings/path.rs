@@ -81,6 +81,7 @@ impl Configure for Config {
     const FORMULA: &'static str = "a_{mn} = q_m · (P_m P_{m−1} ⋯ P_{n+1} k_n) / √d, P_t = 1 − β_t w_t w_t^⊤\n\
         β_t = 2 / (1 + exp(−x_t · g − c)), x_t normalised, g and c learned\n\
         w_t = z_t / √(|z_t|^2 + 10^{−6}), z_t = SiLU(Σ_{j=0}^{2} f_j ⊙ (x_{t−j} A B)), f, A and B learned";
+    const PYTORCH: Option<&'static str> = Some(include_str!("path.py"));
     const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: later rows go on changing keys");
     const VARIANTS: &'static [&'static str] = &["low_rank = false\nkernel = 2"];
 

@@ -58,6 +58,7 @@ impl Configure for Config {
     const SOURCE: &'static str = "arXiv:2509.10534";
     const FORMULA: &'static str = "a_{mn} = Σ_i softplus(q_{m,i}) softplus(k_{n,i}) cos((n − m) θ_i + δ_i) / √d, q_{m,i} channel i\n\
         θ_i = b^{−i/d}, b = 10000, −2π ≤ δ_i ≤ 0 learned, for i < d";
+    const PYTORCH: Option<&'static str> = Some(include_str!("pope.py"));
     const EXTRAPOLATION: Extrapolation =
         Extrapolation::Supported("defined: angles that training never showed");
 

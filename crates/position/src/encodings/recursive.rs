@@ -120,6 +120,7 @@ impl Configure for Config {
         "each position's vector is a learned function of the one before, or of the token too (RNN)";
     const SOURCE: &'static str = "kexue.fm/archives/8130";
     const FORMULA: &'static str = "x'_m = x_m + e_m, e_{m+1} = e_m W + c, e_0, W and c learned";
+    const PYTORCH: Option<&'static str> = Some(include_str!("recursive.py"));
     const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: the recursion goes on");
     const VARIANTS: &'static [&'static str] = &["variant = 'mlp'", "variant = 'rnn'"];
 

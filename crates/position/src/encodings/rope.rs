@@ -137,6 +137,7 @@ impl Configure for Config {
     const FORMULA: &'static str = "a_{mn} = Σ_i (R(m θ_i) q_{m,i}) · (R(n θ_i) k_{n,i}) / √d, q_{m,i} channels i and i + d/2 of q_m\n\
         R(φ)(u, w) = (u cos φ − w sin φ, u sin φ + w cos φ)\n\
         θ_i = b^{−2i/d}, b = 10000";
+    const PYTORCH: Option<&'static str> = Some(include_str!("rope/rope.py"));
     const EXTRAPOLATION: Extrapolation =
         Extrapolation::Supported("defined: angles that training never showed");
     const LENGTHS: &'static [&'static str] = &["base"];

@@ -48,6 +48,7 @@ impl Configure for Config {
     const SOURCE: &'static str = "arXiv:2212.10356";
     const FORMULA: &'static str =
         "a_{mn} = q_m · k_n / √d + H / (8(h + 1)) · Σ_{j=1}^{64} (cos((m − n) b^{−j/64}) − 1), b = 10000";
+    const PYTORCH: Option<&'static str> = Some(include_str!("sandwich.py"));
     const EXTRAPOLATION: Extrapolation =
         Extrapolation::Supported("defined: the penalty goes on growing, about as a logarithm");
 

@@ -54,6 +54,7 @@ impl Configure for Config {
     const SOURCE: &'static str = "arXiv:2505.17083";
     const FORMULA: &'static str = "a_{mn} = c_r q_m · k_n / √d + 1 − c_r^2, r = m − n\n\
         c_r = √(1 + 2 ln(1 + r/10))";
+    const PYTORCH: Option<&'static str> = Some(include_str!("scale_invariant.py"));
     const EXTRAPOLATION: Extrapolation =
         Extrapolation::Supported("defined: every decade of distances gets the same weight in total");
     const VARIANTS: &'static [&'static str] = &["tau = 0.5"];

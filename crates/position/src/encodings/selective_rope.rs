@@ -92,6 +92,7 @@ impl Configure for Config {
         R(φ)(u, w) = (u cos φ − w sin φ, u sin φ + w cos φ)\n\
         φ_{m,i} = b^{−2i/d} Σ_{t=0}^{m} Σ_{j=0}^{3} c_{j,i} (y_{t−j} A B)_i, b = 500000, A, B and c learned\n\
         y_t = x_t / √(|x_t|^2 + 10^{−6}), in the slice of each head, x_t normalised";
+    const PYTORCH: Option<&'static str> = Some(include_str!("selective_rope.py"));
     const EXTRAPOLATION: Extrapolation =
         Extrapolation::Supported("defined: sums of angles that training never showed");
     const VARIANTS: &'static [&'static str] = &["gate = true\nbias = true\nkernel = 2"];

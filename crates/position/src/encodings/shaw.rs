@@ -58,6 +58,7 @@ impl Configure for Config {
     const SOURCE: &'static str = "arXiv:1803.02155";
     const FORMULA: &'static str = "a_{mn} = q_m · (k_n + g_r) / √d, r = min(m − n, 64), g learned\n\
         o_m = Σ_n p_{mn} (v_n + c_r), o_m output of the head, c learned";
+    const PYTORCH: Option<&'static str> = Some(include_str!("shaw.py"));
     const EXTRAPOLATION: Extrapolation =
         Extrapolation::Supported("defined: distances past `p_max` share a vector");
     const VARIANTS: &'static [&'static str] = &["p_max = 5", "values = false"];

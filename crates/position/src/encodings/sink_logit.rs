@@ -33,6 +33,7 @@ impl Configure for Config {
     const DESCRIPTION: &'static str = "a learned logit per head that takes a share of every softmax";
     const SOURCE: &'static str = "gpt-oss (openai/gpt-oss, gpt_oss/torch/model.py)";
     const FORMULA: &'static str = "p_{mn} = exp(a_{mn}) / (exp(c_h) + Σ_{t=0}^{m} exp(a_{mt})), c_h learned";
+    const PYTORCH: Option<&'static str> = Some(include_str!("sink_logit.py"));
     const EXTRAPOLATION: Extrapolation =
         Extrapolation::Supported("defined: the sink's share falls as keys are added");
 

@@ -62,6 +62,7 @@ impl Configure for Config {
     const FORMULA: &'static str = "x'_m = x_m + 0.0283 e_m\n\
         e_{m,2i} = sin(m θ_i), e_{m,2i+1} = cos(m θ_i)\n\
         θ_i = b^{−2i/D}, b = 10000";
+    const PYTORCH: Option<&'static str> = Some(include_str!("sinusoidal.py"));
     const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: the waves go on");
     const VARIANTS: &'static [&'static str] = &["learned_scale = true"];
 

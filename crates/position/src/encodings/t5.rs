@@ -141,6 +141,7 @@ impl Configure for Config {
         β(r) = r, for r < 16\n\
         β(r) = min(31, 16 + ⌊16 ln(r/16) / ln(128/16)⌋), for r ≥ 16";
     const LENGTHS: &'static [&'static str] = &["max_distance"];
+    const PYTORCH: Option<&'static str> = Some(include_str!("t5.py"));
     const EXTRAPOLATION: Extrapolation =
         Extrapolation::Supported("defined: distances of `max_distance` and more share the last bucket");
 

@@ -81,6 +81,7 @@ impl Configure for Config {
         g_r = (sin(r θ_0), sin(r θ_1), .. , cos(r θ_0), cos(r θ_1), ..) W, W learned\n\
         θ_i = b^{−2i/D}, b = 10000";
     const ALIASES: &'static [&'static str] = &["xlnet"];
+    const PYTORCH: Option<&'static str> = Some(include_str!("transformer_xl.py"));
     const EXTRAPOLATION: Extrapolation =
         Extrapolation::Supported("defined: waves of distances that training never showed");
     const LENGTHS: &'static [&'static str] = &["memory"];

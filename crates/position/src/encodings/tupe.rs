@@ -101,6 +101,7 @@ impl Configure for Config {
     const SOURCE: &'static str = "arXiv:2006.15595";
     const FORMULA: &'static str = "a_{mn} = (q_m · k_n + (z_m U) · (z_n V)) / √(2d), U and V learned for each head\n\
         z_m = LayerNorm(e_m), e_m learned, for m < L";
+    const PYTORCH: Option<&'static str> = Some(include_str!("tupe.py"));
     const EXTRAPOLATION: Extrapolation = Extrapolation::Rejected(
         "no vector there; a larger `table_size` adds rows that texts of L tokens never train; `linear` interpolates, \
          `table` makes it longer",

@@ -56,6 +56,7 @@ impl Configure for Config {
     const FORMULA: &'static str = "a_{mn} = Σ_j q_{m,j} g_{mn,j} k_{n,j} / √d, j a channel of the head\n\
         g_{mn,j} = Π_{t=n+1}^{m} σ(x_t · w_{h,j} + c_{h,j}), x_t normalised, w and c learned\n\
         σ(u) = 1 / (1 + exp(−u))";
+    const PYTORCH: Option<&'static str> = Some(include_str!("wall.py"));
     const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: channels go on fading");
     const VARIANTS: &'static [&'static str] = &["scalar_gate = true"];
 

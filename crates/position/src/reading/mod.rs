@@ -18,7 +18,7 @@ use crate::encoding::{Capabilities, Geometry, PositionUse};
 use crate::encodings::Encoding;
 use crate::init::Init;
 use crate::layout::TextLayout;
-use crate::parameter::{ParameterSpec, check_listed};
+use crate::parameter::{ParameterSpec, check_listed, shapes};
 pub use adaptive::AdaptiveLogN;
 pub use attention::{AttentionKind, EntmaxKeys, LssarKeys, Remainder, StickBreaking};
 use burn::module::Module;
@@ -175,6 +175,13 @@ impl Reading {
         all.extend(self.adaptive_log_n.iter().flat_map(AdaptiveLogN::parameters));
         all.extend(self.head_scale.iter().flat_map(|_| HeadScale::parameters()));
         Ok(all)
+    }
+
+    /// What is learned beside the encodings, by the name of its field: names and shapes.
+    pub fn factors(&self) -> Vec<(&'static str, Vec<(String, Vec<usize>)>)> {
+        let log_n = self.log_n.as_ref().map(|log_n| ("log_n", shapes(log_n)));
+        let head_scale = self.head_scale.as_ref().map(|scale| ("head_scale", shapes(scale)));
+        log_n.into_iter().chain(head_scale).collect()
     }
 
     /// Tells the encodings that read digits which tokens these are, as `of_tokenizer` says; it is not called where none

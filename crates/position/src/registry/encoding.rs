@@ -23,6 +23,7 @@ pub struct EncodingEntry {
     /// Keys that are lengths.
     pub(crate) lengths: &'static [&'static str],
     variants: &'static [&'static str],
+    pub(crate) pytorch: Option<&'static str>,
     read: fn(&Table, &str) -> Result<EncodingConfig>,
     schema: fn(&mut SchemaGenerator) -> Schema,
 }
@@ -44,6 +45,7 @@ impl EncodingEntry {
             aliases: C::ALIASES,
             lengths: C::LENGTHS,
             variants: C::VARIANTS,
+            pytorch: C::PYTORCH,
             read: |table, section| Ok(EncodingConfig(Arc::new(read::<C>(table, section)?))),
             schema: |generator| {
                 let schema = tagged::<C>(C::KIND, C::DESCRIPTION, generator);

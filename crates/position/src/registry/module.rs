@@ -261,6 +261,7 @@ pub struct Encoding {
     /// The name of its type, which stands in the names of its parameters.
     name: &'static str,
     module: Box<dyn AnyModule>,
+    interpolation: f64,
 }
 
 impl Encoding {
@@ -268,12 +269,31 @@ impl Encoding {
     pub fn new<M: Module + Position + Sync + 'static>(kind: &'static str, module: M) -> Self {
         let path = std::any::type_name::<M>();
         let name = path.rsplit_once("::").map_or(path, |(_, name)| name);
-        Self { kind, name, module: Box::new(module) }
+        Self { kind, name, module: Box::new(module), interpolation: 1.0 }
     }
 
     /// `position.kind`.
     pub fn kind(&self) -> &'static str {
         self.kind
+    }
+
+    /// The name of its type, which stands in the names of its parameters.
+    pub fn type_name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Reads every position divided by `scale`; `false` where the encoding cannot.
+    pub fn interpolate(&mut self, scale: f64) -> bool {
+        let can = self.module.interpolate(scale);
+        if can {
+            self.interpolation *= scale;
+        }
+        can
+    }
+
+    /// What [`interpolate`](Self::interpolate) divides positions by, 1 as trained.
+    pub fn interpolation(&self) -> f64 {
+        self.interpolation
     }
 
     /// The encoding as its type; `None` where it is of another.

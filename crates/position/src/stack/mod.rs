@@ -104,6 +104,11 @@ impl PositionConfig {
         }
     }
 
+    /// The encodings of all entries, in the order in which a reading has them.
+    pub fn encodings(&self) -> impl Iterator<Item = &EncodingConfig> {
+        self.entries.iter().flat_map(|entry| &entry.encodings)
+    }
+
     /// Names the encoding in tables and rows: the kinds joined by `+`; in a mixed stack `rope[64]:3/none` for three
     /// layers with a window of 64 and one that sees everything.
     pub fn name(&self) -> String {
@@ -133,8 +138,7 @@ impl PositionConfig {
 
     /// Tokens of the segment before that every layer also attends to.
     pub fn memory(&self) -> usize {
-        let encodings = self.entries.iter().flat_map(|entry| &entry.encodings);
-        encodings.map(EncodingConfig::memory).max().unwrap_or_default()
+        self.encodings().map(EncodingConfig::memory).max().unwrap_or_default()
     }
 
     /// The least distances that read the farthest entries of tables, each with the key that says so, but for tables whose layers

@@ -8,6 +8,7 @@ mod layouts;
 mod others;
 mod published;
 mod scaled;
+mod torch;
 
 use crate::common::Project;
 use burn::tensor::{Device, Int, Tensor, TensorData};

@@ -181,6 +181,7 @@ impl Configure for Config {
     const SOURCE: &'static str = "kexue.fm/archives/9675";
     const FORMULA: &'static str = "x'_m = x_m + Σ_{j=0}^{3} e_{j,δ_j(m)}, e learned\n\
         δ_j(m) = ⌊m / b^j⌋ mod b, b = 10";
+    const PYTORCH: Option<&'static str> = Some(include_str!("radix.py"));
     const EXTRAPOLATION: Extrapolation =
         Extrapolation::Supported("defined up to `beta^digits`, with digits that training saw only as 0; `convert` needs none");
     const VARIANTS: &'static [&'static str] = &["digits_as = 'numbers'\nbeta = 3"];
@@ -261,6 +262,11 @@ impl Radix {
             self.config.reading = reading;
         }
         Ok(())
+    }
+
+    /// The keys as it is read, which extensions change.
+    pub fn config(&self) -> &Config {
+        &self.config
     }
 
     /// The digits of every position as they are read, `[positions, digits]` row-major.

@@ -1,0 +1,246 @@
+//! What is exported for `PyTorch`: which encodings and extensions are written, that the folder comes back, and what `model.py` says.
+//!
+//! `LONGWAVE_EXPORTS=DIR` keeps the folders with our logits and gradients beside them, and `tests/pytorch.py` holds `model.py` against these
+//! (`sh tests/torch.sh`). `LONGWAVE_TRAINED=DIR` is a folder that it has trained further, with its logits.
+
+use super::{LENGTH, Made, imported, logits_of};
+use crate::common::Project;
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use longwave_core::{Error, Result};
+use longwave_hub::tensors::{self, Stored, Tensors};
+use longwave_hub::torch::{self, Extended};
+use longwave_model::{Gpt, Pass};
+use longwave_position::extensions::{self, examples};
+use longwave_position::{ExtensionConfig, Init, Lengths, Positions, Reading, encodings};
+use longwave_train::parameters;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const LONGEST: usize = 4 * LENGTH;
+const LENGTHS: [usize; 4] = [LENGTH / 2, LENGTH, 2 * LENGTH, LONGEST];
+
+fn extension(text: &str) -> ExtensionConfig {
+    let table: toml::Table = format!("extend = {text}").parse().unwrap();
+    ExtensionConfig::from_value(&table["extend"], "extend").unwrap()
+}
+
+fn exported(made: &Made, extend: ExtensionConfig, longest: usize) -> Result<PathBuf> {
+    let folder = made.folder.path().join(format!("torch-{}-{longest}", extend.kind()));
+    if folder.exists() {
+        fs::remove_dir_all(&folder).unwrap();
+    }
+    let extended = Extended { extend, longest };
+    torch::export(&folder, made.folder.path(), &made.trained, &made.document, &extended).map(|()| folder)
+}
+
+/// A text of a batch.
+fn text(length: usize, row: usize) -> Vec<i32> {
+    (0..length as i32).map(|i| (i * i * 7 + 40 + 31 * row as i32) % 256).collect()
+}
+
+/// Logits of a text, where every encoding has a value at its positions.
+fn logits(model: &Gpt, reading: &Reading, length: usize) -> Option<Tensor<3>> {
+    let positions = reading.layout().positions(length);
+    reading.check(&positions).ok()?;
+    let tokens = Tensor::<2, Int>::from_data(TensorData::new(text(length, 0), [1, length]), &Device::flex());
+    Some(model.logits(model.hidden(&Pass { tokens, positions: &positions, reading, dropout: None })))
+}
+
+fn stored<const D: usize>(tensor: Tensor<D>) -> Stored {
+    Stored { shape: tensor.dims().to_vec(), numbers: tensor.into_data().try_to_vec().unwrap() }
+}
+
+/// Gradients of the loss of two texts, by the names of parameters.
+fn gradients(made: &Made) -> Tensors {
+    let (trained, device) = (&made.trained, Device::flex().autodiff());
+    let fresh = Gpt::new(&trained.resolved, &trained.config.position, &Init::new(0, &device)).unwrap();
+    let values = parameters::values(&trained.model);
+    let model = parameters::replace(fresh, |index, _| Tensor::from_data(values[index].to_data(), &device));
+    let part = |skip: usize| {
+        let tokens: Vec<i32> =
+            (0..2).flat_map(|row| text(LENGTH + 1, row).into_iter().skip(skip).take(LENGTH)).collect();
+        Tensor::<2, Int>::from_data(TensorData::new(tokens, [2, LENGTH]), &device)
+    };
+    let positions = Positions::range(0..LENGTH);
+    let pass = Pass { tokens: part(0), positions: &positions, reading: &model.position, dropout: None };
+    let mut found = model.loss_of(model.hidden(&pass), part(1), None).backward();
+    let named = parameters::list(&model).into_iter().zip(parameters::gradients(&model, &mut found));
+    named
+        .map(|(parameter, gradient)| {
+            (format!("gradient.{}", parameter.name), Stored { shape: parameter.shape, ..stored(gradient) })
+        })
+        .collect()
+}
+
+/// Keeps an export for `PyTorch`, where that is asked for.
+fn keep(made: &Made, folder: &Path, name: &str, extend: &ExtensionConfig, with_gradients: bool) {
+    let Some(kept) = std::env::var_os("LONGWAVE_EXPORTS") else { return };
+    let kept = Path::new(&kept).join("torch").join(name);
+    fs::create_dir_all(&kept).unwrap();
+    for file in ["model.py", "model.safetensors", "config.json", "tokenizer.json"] {
+        fs::copy(folder.join(file), kept.join(file)).unwrap();
+    }
+    let model = &made.trained.model;
+    let mut expected = if with_gradients { gradients(made) } else { Tensors::new() };
+    for length in LENGTHS {
+        let reading = extend.apply(&model.position, Lengths { train: LENGTH, length }).unwrap();
+        let logits = logits(model, &reading, length);
+        // A recursion of random weights overflows at far positions.
+        if let Some(logits) =
+            logits.filter(|logits| logits.clone().abs().max().into_scalar::<f32>().is_finite())
+        {
+            expected.insert(format!("logits.{length}"), stored(logits));
+        }
+    }
+    if expected.is_empty() {
+        return;
+    }
+    fs::write(kept.join("expected.safetensors"), tensors::to_bytes(&expected).unwrap()).unwrap();
+}
+
+/// `kind = 'x'` and lines of keys as an inline table.
+fn inline(table: &str) -> String {
+    format!("{{ {} }}", table.lines().collect::<Vec<_>>().join(", "))
+}
+
+/// What an export is refused for, in its first line.
+fn refused(error: &Error) -> String {
+    assert!(error.hint_text().is_some(), "{error}");
+    error.message().to_owned()
+}
+
+#[test]
+fn every_encoding_is_written_and_comes_back() {
+    let mut cases: Vec<(String, String)> =
+        encodings::every().iter().map(|table| (inline(table), String::new())).collect();
+    let plain = |position: &str, model: &str| (position.to_owned(), model.to_owned());
+    cases.extend([
+        plain("['rope', 'alibi', 'sink_logit']", "qk_norm = 'rms'\nfeed_forward = 'swiglu'\nkv_heads = 2"),
+        plain("['shaw', 't5']", "norm = 'layer_norm'\ntied = true\nqkv_bias = true"),
+        plain("['path', 'fox', 'alibi']", "kv_heads = 2\nnorm = 'dyt'"),
+        plain("'selective_rope'", "kv_heads = 2\nqk_norm = 'key'"),
+        plain("'transformer_xl'", "kv_heads = 2\nqk_norm = 'cosine'\nfeed_forward = 'relu_squared'"),
+        plain("{ kind = 'transformer_xl', shared_key = true }", "kv_heads = 2"),
+        plain("{ kind = 'rope', learned = 'head' }", "kv_heads = 2\nhead_dim = 6"),
+        plain("'fope'", "kv_heads = 1"),
+        plain("['rope', 'learned']", "log_n = 'learned'\nlog_n_bias = true"),
+        plain("'pope'", "log_n = true\nkv_heads = 2"),
+        plain("'rope'", "attention = 'linear'\nkv_heads = 2"),
+        plain("'rope'", "attention = 'stick_breaking'"),
+        plain("'none'", "attention = { kind = 'stick_breaking', attend_current = true, remainder = 'bias' }"),
+        plain("'cope'", "attention = { kind = 'stick_breaking', remainder = 'drop' }"),
+        plain("{ kind = 'complex_order', complex = true }", "qk_norm = 'rms'\nfeed_forward = 'swiglu'\nkv_heads = 2"),
+        plain(
+            "{ kind = 'mixed', layers = [{ kind = 'rope', window = 5, sinks = 2 }, { kind = 'kerple', log_n = true }], pattern = [0, 1] }",
+            "",
+        ),
+        plain("{ kind = 'mixed', layers = [{ kind = 'none', window = 6, log_n = 'learned' }, 'xpos'], pattern = [0, 1] }", ""),
+    ]);
+    for (index, (position, model)) in cases.into_iter().enumerate() {
+        let made = Made::new(&position, &model);
+        let direct = extension("'direct'");
+        let folder =
+            exported(&made, direct.clone(), LONGEST).unwrap_or_else(|error| panic!("{position}: {error}"));
+        keep(
+            &made,
+            &folder,
+            &format!("{index}-{}", made.trained.config.position.name().replace('/', "_")),
+            &direct,
+            true,
+        );
+        let (import, back) = imported(&folder, &made.folder.path().join("run"));
+        assert_eq!(import.run.as_ref(), Some(&made.trained.meta), "{position}");
+        assert_eq!(
+            tensors::of_model(&back.model).unwrap(),
+            tensors::of_model(&made.trained.model).unwrap(),
+            "{position}"
+        );
+        let source = fs::read_to_string(folder.join("model.py")).unwrap();
+        assert!(source.lines().count() < 350, "{position}: {} lines", source.lines().count());
+        let longest = source.lines().map(|line| line.chars().count()).max();
+        assert!(longest < Some(120) && !source.contains("# +") && !source.contains("HALF"), "{position}");
+    }
+}
+
+#[test]
+fn every_extension_is_written_for_every_encoding_that_takes_it() {
+    let lengths = Lengths { train: LENGTH, length: LONGEST };
+    let mut refusals = Vec::new();
+    for entry in encodings::kinds() {
+        let made = Made::new(&format!("'{}'", entry.kind), "");
+        let base = &made.trained.model.position;
+        let bands = base.encodings()[0].frequencies().map_or(1, |frequencies| frequencies.inv_freq.len());
+        let mut asked: Vec<ExtensionConfig> = extensions::kinds()
+            .iter()
+            .filter_map(|entry| ExtensionConfig::from_value(&entry.kind.into(), "extend").ok())
+            .collect();
+        if ["rope", "learned", "radix", "xpos", "deberta"].contains(&entry.kind) {
+            asked.extend(examples(bands, lengths).unwrap().into_iter().map(|(extension, _)| extension));
+            let layers = [
+                "{ kind = 'linear', layers = [1] }",
+                "{ kind = 'direct', temperature = [[0.5, 1.0, 1.5, 2.0], [1.0, 1.0, 1.0, 0.7]] }",
+            ];
+            asked.extend(layers.map(extension));
+        }
+        for (index, extend) in asked.into_iter().enumerate() {
+            if LENGTHS.iter().any(|&length| extend.apply(base, Lengths { length, ..lengths }).is_err()) {
+                continue;
+            }
+            match exported(&made, extend.clone(), LONGEST) {
+                Ok(folder) => {
+                    keep(&made, &folder, &format!("{}-{index}-{}", entry.kind, extend.kind()), &extend, false)
+                }
+                Err(error) => refusals.push(refused(&error)),
+            }
+        }
+    }
+    assert!(refusals.is_empty(), "{refusals:#?}");
+}
+
+#[test]
+fn what_python_cannot_say_is_refused() {
+    let message = |position: &str| {
+        let made = Made::new(position, "");
+        refused(&exported(&made, extension("'direct'"), LONGEST).unwrap_err())
+    };
+    assert!(message("{ kind = 'learned', past_table = 'random' }").contains("own random numbers"));
+    assert!(
+        message("{ kind = 'deberta', absolute_layers = 1, absolute = { past_table = 'random' } }")
+            .contains("random")
+    );
+    // A window that only reaches so far.
+    let made = Made::new("'rope'", "");
+    let error = exported(&made, extension("{ kind = 'self_extend', group = 2 }"), 16 * LENGTH).unwrap_err();
+    assert!(refused(&error).contains("`--length`"), "{error}");
+}
+
+#[test]
+fn a_folder_that_was_trained_further_is_read() {
+    let Some(folder) = std::env::var_os("LONGWAVE_TRAINED") else { return };
+    let out = tempfile::tempdir().unwrap();
+    let (import, back) = imported(Path::new(&folder), &out.path().join("run"));
+    assert!(import.run.is_none() && import.notes.iter().any(|note| note.contains("model of their own")));
+    let expected =
+        tensors::from_bytes(&fs::read(Path::new(&folder).join("expected.safetensors")).unwrap()).unwrap();
+    let ours = logits_of(&back.model, &back.model.position, &text(LENGTH, 0))
+        .into_data()
+        .try_to_vec::<f32>()
+        .unwrap();
+    let off = ours.iter().zip(&expected["logits"].numbers).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+    assert!(off < 1e-4, "{off}");
+}
+
+#[test]
+fn the_program_writes_it() {
+    let project = Project::new();
+    project.train(&["--set", "train.steps=2"]);
+    let outcome = project.run(&["export", "runs/small-0", "torch", "out", "--extend", "yarn"]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    insta::assert_snapshot!("export_torch", outcome.stderr);
+    insta::assert_snapshot!("model_py_of_rope", String::from_utf8(project.read("out/model.py")).unwrap());
+    let again = project.run(&["import", "out", "--out", "back"]);
+    assert_eq!(again.code, Some(0), "{}", again.stderr);
+    let refused = project
+        .refused(2, &["export", "runs/small-0", "torch", "far", "--extend", "self_extend", "--length", "3"]);
+    insta::assert_snapshot!("export_torch_to_a_short_length", refused);
+}

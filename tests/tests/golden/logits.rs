@@ -1,6 +1,6 @@
 //! Kind `logits`: scores before the softmax, every scale included, and the attention output.
 
-use crate::build::{dimensions, positions, reading, with_params};
+use crate::build::{dimensions, positions, reading, with_key, with_params};
 use crate::file::{Case, Outputs, Tensor, assert_close};
 use burn::tensor::{Device, Int, Tensor as BurnTensor, activation::softmax};
 use longwave_model::ModelConfig;
@@ -97,31 +97,25 @@ fn adaptive_entmax(case: &Case) {
     let range = length - queries..length;
     let tokens = BurnTensor::<2, Int>::zeros([1, length], &Device::flex());
     let block = QueryBlock { rows: Rows::new(0, &tokens, &positions), queries: &range, input: &input };
-    // Heads do not see each other.
     let from_input = case.text("scale") == "adaptive";
     let log_n = LogN::Adaptive { row: 0, from_input, bias: case.config["proj_bias"] == true };
-    let none = toml::Value::String("none".to_owned());
-    let sizes = |heads: usize| dimensions(heads, dim, width);
-    let scaled = with_params(reading(&none, &sizes(heads - biased), log_n), case.params());
-    outputs.compare("factors", scaled.learned_query_scale(block).unwrap().squeeze_dim::<2>(0));
-    let mut readings = vec![(biased..heads, scaled)];
-    if biased > 0 {
-        let alibi = toml::Value::Table(toml::toml! { kind = "alibi" learned_slopes = true });
-        let slopes = Tensor { shape: vec![biased], data: slopes };
-        let params = BTreeMap::from([("slopes".to_owned(), slopes)]);
-        readings.insert(0, (0..biased, with_params(reading(&alibi, &sizes(biased), LogN::Off), &params)));
-    }
+    let alibi = toml::toml! { kind = "alibi" };
+    let alibi = with_key(toml::Value::Table(alibi), "heads", biased as i64);
+    let alibi = with_key(alibi, "slopes", case.text("slopes"));
+    let encoding = if biased > 0 { alibi } else { toml::Value::String("none".to_owned()) };
+    let reading = with_params(reading(&encoding, &dimensions(heads, dim, width), log_n), case.params());
+    // The heads with a slope have the factor 1.
+    let factors = reading.learned_query_scale(block).unwrap().squeeze_dim::<2>(0);
+    outputs.compare("factors", factors.clone().slice_dim(0, biased..heads));
+    assert!(biased == 0 || (factors.slice_dim(0, 0..biased) - 1.0).abs().max().into_scalar::<f32>() == 0.0);
     let [q, k, v] = ["q", "k", "v"].map(|name| case.input(name).burn::<3>().unsqueeze::<4>());
     let identity =
         BurnTensor::<2>::eye(length, &Device::flex()).unsqueeze::<4>().expand([1, heads, length, length]);
     let attended = |v: &BurnTensor<4>, alpha: f64| {
-        let of_heads = readings.iter().map(|(heads, reading)| {
-            let kind = AttentionKind::Entmax(EntmaxKeys { alpha });
-            let reading = reading.clone().with_attention(kind).unwrap();
-            let qkv = [&q, &k, v].map(|x| x.clone().slice_dim(1, heads.clone()));
-            attend(qkv, 1.0 / (dim as f64).sqrt(), block, &reading, &mut Rotations::default())
-        });
-        BurnTensor::cat(of_heads.collect(), 1).squeeze_dim::<3>(0)
+        let kind = AttentionKind::Entmax(EntmaxKeys { alpha });
+        let reading = reading.clone().with_attention(kind).unwrap();
+        let qkv = [&q, &k, v].map(Clone::clone);
+        attend(qkv, 1.0 / (dim as f64).sqrt(), block, &reading, &mut Rotations::default()).squeeze_dim::<3>(0)
     };
     outputs.compare("out", attended(&v, alpha));
     outputs.compare("probs", attended(&identity, alpha));

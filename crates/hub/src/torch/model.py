@@ -466,6 +466,16 @@ class Attention(nn.Module):
                 seen = seen / math.log(how["train_length"])
                 seen = seen.clamp_min(1) if log_n == "post_hoc" else seen
                 at_q = at_q * seen.to(x.dtype)[:, None]
+            # + log_n_law
+            if log_n == "shifted":  # ln(a + keys) over ln(a + L)
+                seen = (how["a"] + seen.exp()).log()
+                seen = (seen / math.log(how["a"] + how["train_length"])).clamp_min(1)
+                at_q = at_q * seen.to(x.dtype)[:, None]
+            if log_n == "info":  # the root of 1 - keys^(-2 / head_dim) over that of L
+                power = -2 / self.head_dim
+                seen = (1 - (power * seen).exp()) / (1 - how["train_length"] ** power)
+                at_q = at_q * seen.sqrt().clamp_min(1).to(x.dtype)[:, None]
+            # -
             # -
             # + log_n_learned
             if how["log_n"] == "learned":

@@ -146,9 +146,9 @@ fn of_layer(layer: &LayerReading, encodings: Vec<Value>) -> Result<Value> {
         LogN::Learned { row, scale_bias: false, .. } => ("learned", None, Some(row)),
         LogN::Learned { .. } => return Err(no_python("learned log-n scales biases too")),
         LogN::Adaptive { .. } => return Err(no_python("log-n is adaptive")),
-        LogN::Shifted { .. } | LogN::Info { .. } | LogN::ByEntropy => {
-            return Err(no_python("temperature law goes by the keys of a query"));
-        }
+        LogN::Shifted { train_length, .. } => ("shifted", Some(train_length), None),
+        LogN::Info { train_length, .. } => ("info", Some(train_length), None),
+        LogN::ByEntropy => return Err(no_python("temperature law goes by the entropy of a query")),
     };
     let geometry = layer.geometry.as_ref().filter(|geometry| !geometry.is_plain());
     let maps = geometry
@@ -162,8 +162,9 @@ fn of_layer(layer: &LayerReading, encodings: Vec<Value>) -> Result<Value> {
         Temperature::All(temperature) => json!(temperature),
         Temperature::Heads(heads) => json!(heads),
     };
+    let a = if let LogN::Shifted { a, .. } = layer.log_n { Some(a) } else { None };
     Ok(json!({
-        "encodings": encodings, "logit_scale": layer.logit_scale, "temperature": temperature, "head_scale": layer.head_scale,
+        "encodings": encodings, "a": a, "logit_scale": layer.logit_scale, "temperature": temperature, "head_scale": layer.head_scale,
         "window": layer.mask.window, "sinks": layer.mask.sinks, "log_n": log_n, "train_length": train_length, "row": row,
         "maps": maps, "near": near, "chunk": chunk,
     }))
@@ -203,6 +204,7 @@ fn parts(base: &Reading, readings: &[(usize, Value)], trained: &Trained) -> BTre
             need("geometry", !layer["maps"].is_null());
             need("window", !layer["window"].is_null());
             need("log_n", !layer["train_length"].is_null());
+            need("log_n_law", ["shifted", "info"].map(Value::from).contains(&layer["log_n"]));
             need("log_n_learned", !layer["row"].is_null());
             need("temperature", layer["temperature"] != json!(1.0));
             need("head_scale", !layer["head_scale"].is_null());
@@ -229,6 +231,7 @@ fn with_length(length: usize, mut reading: Value, parts: &BTreeSet<&'static str>
         ("head_scale", &["head_scale"]),
         ("log_n_learned", &["row"]),
         ("log_n", &["train_length"]),
+        ("log_n_law", &["a"]),
     ];
     for layer in reading["layers"].as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
         for (_, keys) in unread.iter().filter(|(part, _)| !parts.contains(part)) {

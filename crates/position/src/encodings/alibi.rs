@@ -212,6 +212,11 @@ impl DistanceBias for Alibi {
         Some(self.of_layer(layer, device))
     }
 
+    fn first_heads(&self) -> Option<usize> {
+        let sloped = self.fixed.iter().filter(|slope| **slope > 0.0).count();
+        (sloped < self.fixed.len()).then_some(sloped)
+    }
+
     fn scale(&self) -> f64 {
         self.scale
     }

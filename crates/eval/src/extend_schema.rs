@@ -31,19 +31,10 @@ impl JsonSchema for ExtendSchema {
                     // The number of a law may be a list itself.
                     for number in ["/anyOf/1/properties/c", "/anyOf/2/properties/a"] {
                         if let (true, Some(number)) = (key == "temperature_law", value.pointer_mut(number)) {
-                            let one = number.take();
-                            *number =
-                                json!({ "anyOf": [one, { "type": "array", "items": one, "minItems": 1 }] });
+                            *number = or_a_list(number.take());
                         }
                     }
-                    // The description and the default stay at the key itself.
-                    let moved = ["description", "default"]
-                        .map(|name| Some((name, value.as_object_mut()?.remove(name)?)));
-                    *property =
-                        json!({ "anyOf": [value, { "type": "array", "items": value, "minItems": 1 }] });
-                    for (name, text) in moved.into_iter().flatten() {
-                        property[name] = text;
-                    }
+                    *property = or_a_list(value);
                 }
             }
         }
@@ -81,6 +72,16 @@ impl JsonSchema for ReferenceSchema {
             "anyOf": [{ "const": WINDOW_BASELINE }, extension]
         })
     }
+}
+
+/// The schema of a value, or a list of such. The description and the default stay at the key itself.
+fn or_a_list(mut value: serde_json::Value) -> serde_json::Value {
+    let moved = ["description", "default"].map(|name| Some((name, value.as_object_mut()?.remove(name)?)));
+    let mut either = json!({ "anyOf": [value, { "type": "array", "items": value, "minItems": 1 }] });
+    for (name, text) in moved.into_iter().flatten() {
+        either[name] = text;
+    }
+    either
 }
 
 #[cfg(test)]

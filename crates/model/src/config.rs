@@ -204,7 +204,7 @@ impl Resolved {
     }
 
     /// Columns of the matrix of `attention_gate`; 0 without one.
-    pub(crate) fn gate_columns(&self) -> usize {
+    pub fn gate_columns(&self) -> usize {
         match self.config.attention_gate {
             AttentionGate::None => 0,
             AttentionGate::Head => self.dimensions.heads,

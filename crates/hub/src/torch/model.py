@@ -118,7 +118,7 @@ def bucket(distance: Tensor, buckets: int, farthest: int) -> Tensor:
 
 
 # -
-# + convolved(
+# + convolved( canon
 def convolved(x: Tensor, taps: Tensor) -> Tensor:
     """Sum over t of taps[t] * x[row - t]; rows before the first are 0."""
     shifted = [
@@ -364,6 +364,15 @@ class Attention(nn.Module):
         # + remainder_bias
         self.remainder = nn.Parameter(torch.empty(inner))
         # -
+        # + gate
+        self.gate = nn.Parameter(torch.empty(c["width"], c["gate_columns"]))
+        # -
+        # + gate_bias
+        self.gate_bias = nn.Parameter(torch.empty(c["gate_columns"]))
+        # -
+        # + output_norm
+        self.output_norm = Norm(c)
+        # -
 
     # + qk_rms
     def normalised(self, x: Tensor, gain: Tensor) -> Tensor:
@@ -580,7 +589,20 @@ class Attention(nn.Module):
         out = out + rest * self.remainder.view(self.heads, 1, self.head_dim)
         # -
         # -
-        return out.transpose(1, 2).flatten(2) @ output
+        out = out.transpose(1, 2)
+        # + gate
+        gates = x @ self.gate
+        # + gate_bias
+        gates = gates + self.gate_bias
+        # -
+        out = out * torch.sigmoid(gates).view(batch, length, self.heads, -1)
+        # -
+        # + output_norm
+        return self.output_norm(out.flatten(2) @ output)
+        # -
+        # + !output_norm
+        return out.flatten(2) @ output
+        # -
 
 
 class FeedForward(nn.Module):
@@ -622,6 +644,24 @@ class FeedForward(nn.Module):
         # -
 
 
+# + canon
+class Canon(nn.Module):
+    """Adds a causal convolution over four rows, channel by channel."""
+
+    def __init__(self, c: dict) -> None:
+        super().__init__()
+        self.w = nn.Parameter(torch.empty(4, c["width"] // HALF))
+
+    def forward(self, x: Tensor) -> Tensor:
+        # + complex
+        return x + convolved(x, torch.cat([self.w, self.w], 1))
+        # -
+        # + !complex
+        return x + convolved(x, self.w)
+        # -
+
+
+# -
 class Block(nn.Module):
     """Attention and feed-forward, each added to the residual stream."""
 
@@ -629,6 +669,12 @@ class Block(nn.Module):
         super().__init__()
         self.attention_norm, self.attention = Norm(c), Attention(c)
         self.feed_forward_norm, self.feed_forward = Norm(c), FeedForward(c)
+        # + canon_attention
+        self.attention_canon = Canon(c)
+        # -
+        # + canon_feed_forward
+        self.feed_forward_canon = Canon(c)
+        # -
 
 
 class Gpt(nn.Module):
@@ -767,13 +813,21 @@ class Gpt(nn.Module):
             inner = inner[:, before.shape[1] :]
             # -
             # + !memory
-            inner = block.attention(block.attention_norm(x), positions, *rest)
+            inner = block.attention_norm(x)
+            # + canon_attention
+            inner = block.attention_canon(inner)
+            # -
+            inner = block.attention(inner, positions, *rest)
             # -
             # + dropout
             inner = F.dropout(inner, self.config["dropout"], self.training)
             # -
             x = x + inner
-            inner = block.feed_forward(block.feed_forward_norm(x))
+            inner = block.feed_forward_norm(x)
+            # + canon_feed_forward
+            inner = block.feed_forward_canon(inner)
+            # -
+            inner = block.feed_forward(inner)
             # + dropout
             inner = F.dropout(inner, self.config["dropout"], self.training)
             # -

@@ -78,6 +78,7 @@ pub(super) fn described(trained: &Trained, extended: &Extended) -> Result<Torch>
         ("qk_rms", "qk_norm_eps", json!(model.qk_norm_eps)),
         ("dropout", "dropout", json!(model.dropout)),
         ("memory", "memory", json!(base.memory())),
+        ("gate", "gate_columns", json!(resolved.gate_columns())),
         ("factors", "factors", Value::Object(factors)),
     ];
     for (part, key, value) in optional {
@@ -213,6 +214,7 @@ fn parts(base: &Reading, readings: &[(usize, Value)], trained: &Trained) -> BTre
         need("segments", reading.get("segment").is_some() && base.memory() == 0);
     }
     need("memory", base.memory() > 0);
+    need("gate", trained.resolved.gate_columns() > 0);
     need("dropout", trained.resolved.config.dropout > 0.0);
     need("qk_rms", trained.resolved.config.qk_norm == longwave_model::config::QkNorm::Rms);
     let factors = base.factors();

@@ -5,7 +5,9 @@
 
 use super::reading::Torch;
 use longwave_core::{Error, Result};
-use longwave_model::config::{AttentionGate, FeedForwardKind, ModelConfig, NormKind, QkNorm, Resolved};
+use longwave_model::config::{
+    AttentionGate, CanonPlace, FeedForwardKind, ModelConfig, NormKind, QkNorm, Resolved,
+};
 use longwave_position::reading::{AttentionKind, Remainder};
 use longwave_position::{encodings, extensions};
 use longwave_train::RunConfig;
@@ -84,21 +86,11 @@ pub(super) fn written(torch: &Torch, resolved: &Resolved, config: &RunConfig) ->
 
 /// Refuses what the template has no Python for.
 fn check(m: &ModelConfig) -> Result<()> {
-    let other =
-        matches!(m.attention, AttentionKind::Entmax(_) | AttentionKind::Lssa | AttentionKind::Lssar(_));
-    let missing = [
-        (other, m.attention.to_string()),
-        (m.attention_gate != AttentionGate::None, "model.attention_gate".to_owned()),
-        (m.norm_attention_output, "model.norm_attention_output".to_owned()),
-        (!m.canon.is_empty(), "model.canon".to_owned()),
-    ];
-    match missing.into_iter().find(|(there, _)| *there) {
-        Some((_, what)) => {
-            Err(Error::usage(format!("`{what}` cannot be written for PyTorch: model.py has no part for it"))
-                .hint("export the run without `torch`"))
-        }
-        None => Ok(()),
+    if matches!(m.attention, AttentionKind::Entmax(_) | AttentionKind::Lssa | AttentionKind::Lssar(_)) {
+        let why = format!("`{}` cannot be written for PyTorch: model.py has no part for it", m.attention);
+        return Err(Error::usage(why).hint("export the run without `torch`"));
     }
+    Ok(())
 }
 
 /// Whether linear maps are complex.
@@ -142,6 +134,14 @@ fn of_model(resolved: &Resolved) -> Vec<&'static str> {
         AttentionKind::Entmax(_) | AttentionKind::Lssa | AttentionKind::Lssar(_) => {}
     }
     parts.extend((!m.tied).then_some("untied"));
+    parts.extend((m.attention_gate != AttentionGate::None).then_some("gate"));
+    parts.extend(m.attention_gate_bias.then_some("gate_bias"));
+    parts.extend(m.norm_attention_output.then_some("output_norm"));
+    for (place, part) in
+        [(CanonPlace::Attention, "canon_attention"), (CanonPlace::FeedForward, "canon_feed_forward")]
+    {
+        parts.extend(m.canon.contains(&place).then_some([part, "canon"]).into_iter().flatten());
+    }
     parts.extend(m.qkv_bias.then_some("qkv_bias"));
     parts
 }

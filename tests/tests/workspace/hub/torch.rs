@@ -127,6 +127,12 @@ fn every_encoding_is_written_and_comes_back() {
         plain("'pope'", "log_n = true\nkv_heads = 2"),
         plain("{ kind = 'alibi', heads = 'H/2', slopes = 'linear', learned_slopes = true }", ""),
         plain("['wall', 'bam']", "kv_heads = 2"),
+        plain("'rope'", "attention_gate = 'head'\nattention_gate_bias = true\ncanon = ['feed_forward']"),
+        plain("'fox'", "attention_gate = 'channel'\nnorm_attention_output = true\ncanon = ['attention', 'feed_forward']"),
+        plain(
+            "{ kind = 'complex_order', complex = true }",
+            "attention_gate = 'channel'\nnorm_attention_output = true\ncanon = ['attention']",
+        ),
         plain("'rope'", "attention = 'linear'\nkv_heads = 2"),
         plain("'rope'", "attention = 'stick_breaking'"),
         plain("'none'", "attention = { kind = 'stick_breaking', attend_current = true, remainder = 'bias' }"),
@@ -213,9 +219,6 @@ fn what_python_cannot_say_is_refused() {
     );
     for (model, what) in [
         ("attention = 'entmax'", "`model.attention = \"entmax\"`"),
-        ("attention_gate = 'head'", "`model.attention_gate`"),
-        ("norm_attention_output = true", "`model.norm_attention_output`"),
-        ("canon = ['attention']", "`model.canon`"),
         ("log_n = 'adaptive'", "log-n is adaptive"),
         ("log_n = { kind = 'learned', scale_bias = true }", "learned log-n scales biases too"),
     ] {

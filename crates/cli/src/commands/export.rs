@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 
 const TORCH: &str = "torch";
 
+#[expect(clippy::doc_markdown, reason = "the help shows it as it stands")]
 /// Write a trained run in Hugging Face's layout, or for PyTorch
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {

@@ -5,6 +5,7 @@ use super::encoding::Written;
 use super::{Extended, at, lengths};
 use longwave_core::{Error, Result};
 use longwave_position::encoding::{Dimensions, Geometry, PositionMap, Selector};
+use longwave_position::encodings::Encoding;
 use longwave_position::layout::TextLayout;
 use longwave_position::reading::{LayerReading, LogN, Reading, Temperature};
 use longwave_train::Trained;
@@ -94,7 +95,7 @@ pub(super) fn described(trained: &Trained, extended: &Extended) -> Result<Torch>
         parts.insert("nested");
     }
     let mut classes: Vec<&str> = encodings.iter().filter_map(|encoding| encoding.class).collect();
-    let mut kinds: Vec<&str> = base.encodings().iter().map(|encoding| encoding.kind()).collect();
+    let mut kinds: Vec<&str> = base.encodings().iter().map(Encoding::kind).collect();
     for list in [&mut classes, &mut kinds] {
         let mut seen = BTreeSet::new();
         list.retain(|one| seen.insert(*one));
@@ -129,7 +130,7 @@ fn written(reading: &Reading, base: &Reading, encodings: &[Written<'_>], length:
             written["positions"] = json!(layout.positions(length).values());
         }
         TextLayout::Segments { length } | TextLayout::Recurrent { length, .. } => {
-            written["segment"] = json!(length)
+            written["segment"] = json!(length);
         }
     }
     Ok(written)

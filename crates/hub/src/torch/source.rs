@@ -16,7 +16,7 @@ const TEMPLATE: &str = include_str!("model.py");
 
 pub(super) fn written(torch: &Torch, resolved: &Resolved, config: &RunConfig) -> Result<String> {
     check(&resolved.config)?;
-    let classes: String = torch.classes.iter().map(|class| format!("{class}\n\n")).collect();
+    let classes: String = torch.classes.iter().flat_map(|class| [*class, "\n\n"]).collect();
     let mut parts: Vec<&str> = torch.parts.iter().copied().collect();
     parts.extend(of_model(resolved));
     let complex = encodings_are_complex(torch);
@@ -200,9 +200,9 @@ fn title(torch: &Torch, config: &RunConfig) -> String {
     let read =
         extensions::kinds().iter().filter(|info| info.kind == torch.extension && info.kind != "direct");
     for (info, how) in known.map(|info| (info, "")).chain(read.map(|info| (info, "read with "))) {
-        title += &format!("\n{how}{}: {}\n    {}\n", info.kind, info.description, info.source);
+        title.extend(["\n", how, info.kind, ": ", info.description, "\n    ", info.source, "\n"]);
         for line in info.formula.lines() {
-            title += &format!("    {}\n", line.trim());
+            title.extend(["    ", line.trim(), "\n"]);
         }
     }
     title

@@ -89,6 +89,9 @@ pub struct Reading {
     init: Init,
 }
 
+/// Parameters by name, each with its shape.
+pub type Shapes = Vec<(String, Vec<usize>)>;
+
 impl Reading {
     pub(crate) fn new(
         name: String,
@@ -178,7 +181,7 @@ impl Reading {
     }
 
     /// What is learned beside the encodings, by the name of its field: names and shapes.
-    pub fn factors(&self) -> Vec<(&'static str, Vec<(String, Vec<usize>)>)> {
+    pub fn factors(&self) -> Vec<(&'static str, Shapes)> {
         let log_n = self.log_n.as_ref().map(|log_n| ("log_n", shapes(log_n)));
         let head_scale = self.head_scale.as_ref().map(|scale| ("head_scale", shapes(scale)));
         log_n.into_iter().chain(head_scale).collect()

@@ -37,10 +37,11 @@ struct Made {
 
 impl Made {
     fn new(position: &str, model: &str) -> Self {
-        let sampling = if position.contains("memory") { "sampling = \"sequential\"\n" } else { "" };
+        // A memory is that of the segment before.
+        let sampling = if position.contains("memory") { "sampling = \"sequential\"" } else { "" };
         let text = format!(
             "name = \"made\"\nposition = {position}\n[data]\ncorpus = \"corpus\"\n[model]\nlayers = 2\nwidth = 16\n\
-             heads = 4\n{model}\n[train]\n{sampling}length = {LENGTH}\nbatch_tokens = 64\n[[evaluate]]\nlengths = [16]\n"
+             heads = 4\n{model}\n[train]\nlength = {LENGTH}\nbatch_tokens = 64\n{sampling}\n[[evaluate]]\nlengths = [16]\n"
         );
         let document: toml::Table = text.parse().unwrap();
         let mut run = document.clone();

@@ -196,7 +196,13 @@ fn every_extension_is_written_for_every_encoding_that_takes_it() {
             }
             match exported(&made, extend.clone(), LONGEST) {
                 Ok(folder) => {
-                    keep(&made, &folder, &format!("{}-{index}-{}", entry.kind, extend.kind()), &extend, false)
+                    keep(
+                        &made,
+                        &folder,
+                        &format!("{}-{index}-{}", entry.kind, extend.kind()),
+                        &extend,
+                        false,
+                    );
                 }
                 Err(error) => refusals.push(refused(&error)),
             }

@@ -122,8 +122,8 @@ pub const OPERATIONS: &[Operation] = &[
         name: "weights of scores by stick-breaking",
         sizes: |rows| vec![rows * WIDTH],
         run: |inputs, rows| {
-            // Longer texts have queries without a key of their own here, so nothing goes to it.
-            let stick = StickBreaking { attend_current: false, rest_to_own: false };
+            // With more rows than keys, a query has no key of its own here.
+            let stick = StickBreaking { attend_current: true, rest_to_own: false };
             weights(&inputs[0], rows, &(Arc::new(stick) as _))
         },
     },

@@ -18,7 +18,7 @@ pub(crate) fn taps(x: &Tensor<3>, weights: &Tensor<2>) -> impl Iterator<Item = T
     })
 }
 
-/// The sum of the [`taps`].
+/// The sum of the taps of a kernel.
 pub fn causal(x: &Tensor<3>, weights: &Tensor<2>) -> Tensor<3> {
     taps(x, weights).reduce(|sum, tap| sum + tap).unwrap_or_else(|| x.zeros_like())
 }

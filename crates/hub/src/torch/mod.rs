@@ -1,8 +1,8 @@
 //! A run -> a folder with one file of `PyTorch` that computes it: `model.py`, `model.safetensors`, `config.json`, `tokenizer.json`.
 //!
 //! The weights have our own names, and `config.json` holds the run as that of any other export, so an import reads the folder back, also
-//! with other weights. What the model reads besides stands there under `torch`: [`reading`] says of every encoding what its hooks describe
-//! and of every layer how it is read, as numbers. `model.py` is [`source`]'s: a template of which only the needed parts are written, and the
+//! with other weights. What the model reads besides stands there under `torch`: `reading` says of every encoding what its hooks describe
+//! and of every layer how it is read, as numbers. `model.py` is `source`'s: a template of which only the needed parts are written, and the
 //! Python class of an encoding that has one ([`Configure::PYTORCH`](longwave_position::encoding::Configure::PYTORCH)).
 
 mod encoding;

@@ -45,21 +45,54 @@ def train(
     """
     arguments = ["train", *_from(config), *assignments(set), *_computed(device, threads)]
     arguments += ["--resume"] if resume else []
-    arguments += ["--out", str(out)] if out is not None else []
+    arguments += _options({"--out": out})
     _, said = call(arguments, stdin=_written(config), show=show)
     return Run(folder_in(said, "run "))
 
 
-class Run:
+class _Folder:
+    """What a run and a study have in common: a folder with a report."""
+
+    folder: Path
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self.folder)!r})"
+
+    def figure(
+        self,
+        path: str | Path,
+        *,
+        width: str = "85mm",
+        height: str | None = None,
+        font_size: str = "9pt",
+        font: str | Path | None = None,
+    ) -> Path:
+        """Writes perplexity by length as a PDF for a paper, without headings, as `longwave report --pdf` does: of a study, means over
+        seeds with their intervals.
+
+        Sizes are texts as `"85mm"`, `"3.3in"` or `"9pt"`; font is a TrueType file, in the place of the program's own."""
+        path = Path(path)
+        sizes = _options({"--figure-width": width, "--figure-height": height, "--font-size": font_size, "--font": font})
+        with tempfile.TemporaryDirectory() as scratch:
+            out = Path(scratch) / "report"
+            call(["report", str(self.folder), "--pdf", "--out", str(out), *sizes], show=False)
+            charts = sorted(
+                out.rglob("*.pdf"), key=lambda chart: (not chart.name.startswith("perplexity"), len(chart.name), chart.name)
+            )
+            if not charts:
+                raise FileNotFoundError(f"the report of {str(self.folder)!r} has no chart")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(charts[0], path)
+        return path
+
+
+class Run(_Folder):
     """A trained run, by its folder."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         if not (self.folder / "config.toml").is_file():
             raise FileNotFoundError(f"{str(folder)!r} holds no run")
-
-    def __repr__(self) -> str:
-        return f"Run({str(self.folder)!r})"
 
     def _repr_html_(self) -> str:
         table = self.results.pivot_table(index="extend", columns="length", values="ppl", sort=False)
@@ -93,7 +126,7 @@ class Run:
         the evaluation, as `windows_per_document=4`.
         """
         arguments = ["eval", str(self.folder), "--json", "--checkpoint", checkpoint, *_asked(lengths, extend)]
-        arguments += ["--protocol", protocol] if protocol is not None else []
+        arguments += _options({"--protocol": protocol})
         printed, _ = call([*arguments, *assignments(set), *_computed(device, threads)], show=show)
         return frame_of([flat(json.loads(line)) for line in printed.splitlines()])
 
@@ -119,20 +152,6 @@ class Run:
         frame.attrs.update(explained)
         return frame
 
-    def figure(
-        self,
-        path: str | Path,
-        *,
-        width: str = "85mm",
-        height: str | None = None,
-        font_size: str = "9pt",
-        font: str | Path | None = None,
-    ) -> Path:
-        """Writes perplexity by length as a PDF for a paper, without headings, as `longwave report --pdf` does.
-
-        Sizes are texts as `"85mm"`, `"3.3in"` or `"9pt"`; font is a TrueType file, in the place of the program's own."""
-        return _figure(self.folder, path, width, height, font_size, font)
-
 
 def study(
     path: str | Path,
@@ -150,22 +169,18 @@ def study(
     config (`train__steps=200`). jobs: runs at a time; budget: as `"45m"` or `"3h"`; retry: runs again that failed.
     """
     arguments = ["study", str(path), *assignments(set)]
-    options = {"--out": out, "--jobs": jobs, "--budget": budget}
-    arguments += [text for name, value in options.items() if value is not None for text in (name, str(value))]
+    arguments += _options({"--out": out, "--jobs": jobs, "--budget": budget})
     _, said = call([*arguments, *(["--retry"] if retry else [])], show=show)
     return Study(folder_in([line for line in reversed(said) if line.startswith("wrote ")], "wrote "))
 
 
-class Study:
+class Study(_Folder):
     """A study that has results, by its folder."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         if not (self.folder / "study.md").is_file():
             raise FileNotFoundError(f"{str(folder)!r} holds no study with results")
-
-    def __repr__(self) -> str:
-        return f"Study({str(self.folder)!r})"
 
     def _repr_markdown_(self) -> str:
         return self.text
@@ -182,19 +197,6 @@ class Study:
         import pandas
 
         return pandas.read_csv(self.folder / "results.csv")
-
-    def figure(
-        self,
-        path: str | Path,
-        *,
-        width: str = "85mm",
-        height: str | None = None,
-        font_size: str = "9pt",
-        font: str | Path | None = None,
-    ) -> Path:
-        """Writes perplexity by length as a PDF for a paper, means over seeds with their intervals; as
-        that of a [Run]."""
-        return _figure(self.folder, path, width, height, font_size, font)
 
 
 class Inspection(list[dict[str, Any]]):
@@ -229,28 +231,14 @@ def inspect(config: Config, *, length: Length | None = None, extend: Extension |
     """What the encoding of a config does, without training: its frequencies, biases, formulas, and what an extension makes of
     them at a length."""
     arguments = ["inspect", *_from(config), "--json", *assignments(set)]
-    arguments += ["--length", str(length)] if length is not None else []
-    arguments += ["--extend", _extension(extend)] if extend is not None else []
+    arguments += _options({"--length": length, "--extend": None if extend is None else _extension(extend)})
     printed, _ = call(arguments, stdin=_written(config), show=False)
     return Inspection(json.loads(printed))
 
 
-def _figure(folder: Path, path: str | Path, width: str, height: str | None, font_size: str, font: str | Path | None) -> Path:
-    """Writes the first chart of a folder's report as a PDF."""
-    path = Path(path)
-    options = {"--figure-width": width, "--figure-height": height, "--font-size": font_size, "--font": font}
-    sizes = [text for name, value in options.items() if value is not None for text in (name, str(value))]
-    with tempfile.TemporaryDirectory() as scratch:
-        out = Path(scratch) / "report"
-        call(["report", str(folder), "--pdf", "--out", str(out), *sizes], show=False)
-        charts = sorted(
-            out.rglob("*.pdf"), key=lambda chart: (not chart.name.startswith("perplexity"), len(chart.name), chart.name)
-        )
-        if not charts:
-            raise FileNotFoundError(f"the report of {str(folder)!r} has no chart")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(charts[0], path)
-    return path
+def _options(given: Mapping[str, Any]) -> list[str]:
+    """Options by name, without those that are None."""
+    return [text for name, value in given.items() if value is not None for text in (name, str(value))]
 
 
 def _from(config: Config) -> list[str]:
@@ -276,4 +264,4 @@ def _extension(extend: Extension) -> str:
 
 
 def _computed(device: str, threads: int | None) -> list[str]:
-    return ["--device", device, *(["--threads", str(threads)] if threads is not None else [])]
+    return _options({"--device": device, "--threads": threads})

@@ -316,7 +316,7 @@ impl ModelConfig {
         Ok(resolved)
     }
 
-    /// What no part of the model could make sense of.
+    /// Rejects keys of gates and convolutions that contradict each other.
     fn check_parts(&self) -> Result<()> {
         if self.attention_gate_bias && self.attention_gate == AttentionGate::None {
             return Err(Error::value("model.attention_gate_bias", true, "there is no gate for it")

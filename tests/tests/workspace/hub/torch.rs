@@ -103,7 +103,7 @@ fn inline(table: &str) -> String {
     format!("{{ {} }}", table.lines().collect::<Vec<_>>().join(", "))
 }
 
-/// What an export is refused for, in its first line.
+/// The message of an export that is refused; it has a hint.
 fn refused(error: &Error) -> String {
     assert!(error.hint_text().is_some(), "{error}");
     error.message().to_owned()

@@ -116,6 +116,12 @@ impl Frequencies {
         inv_freq.iter().map(round).collect()
     }
 
+    /// The same with cos and sin multiplied by a factor more.
+    #[must_use]
+    pub fn amplified(self, factor: f64) -> Self {
+        Self { attention_factor: self.attention_factor * factor, ..self }
+    }
+
     /// Every frequency through a function of the band and the frequency.
     #[must_use]
     pub fn map(&self, function: impl Fn(usize, f64) -> f64) -> Self {

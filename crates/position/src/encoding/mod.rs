@@ -21,7 +21,10 @@ use longwave_kernels::{Bias, CountedVectors, PairNetwork, Reflections, RelativeV
 
 pub use capabilities::{Capabilities, HeadUse, PositionUse};
 pub use config::{Configure, Extrapolation};
-pub(crate) use config::{check_at_least, check_at_most, check_base, check_hidden, check_positive, largest};
+pub(crate) use config::{
+    check_above, check_at_least, check_at_most, check_base, check_hidden, check_not_below, check_positive,
+    largest,
+};
 pub use geometry::{Geometry, PositionMap, Selector};
 pub use rows::{Dimensions, Heads, LayerInput, MAX_SIZE, QueryBlock, Rows, TrainingDraw};
 

@@ -21,28 +21,20 @@ use crate::positions::Positions;
 use burn::module::{Module, Param};
 use burn::tensor::{Bool, Int, Tensor};
 use longwave_core::{Error, Result};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 /// The bytes `0` to `9`.
 const BYTES: std::ops::RangeInclusive<u32> = 48..=57;
 
-/// Keys of `kind = "abacus"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// Rows of the table: row 0 for tokens that are no digits, the others for places.
-    pub table_size: usize,
-    /// The largest number that training adds to every place, drawn for each step.
-    pub max_offset: usize,
-    /// The tokens that are digits; those of the tokenizer unless given.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub digits: Option<Vec<u32>>,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { table_size: 1024, max_offset: 99, digits: None }
+keys! {
+    /// Keys of `kind = "abacus"`.
+    pub struct Config {
+        /// Rows of the table: row 0 for tokens that are no digits, the others for places.
+        pub table_size: usize = 1024,
+        /// The largest number that training adds to every place, drawn for each step.
+        pub max_offset: usize = 99,
+        /// The tokens that are digits; those of the tokenizer unless given.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub digits: Option<Vec<u32>> = None,
     }
 }
 

@@ -23,17 +23,17 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
 
-/// Keys of `kind = "alibi"`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// Train the slopes, which start at the published ones.
-    pub learned_slopes: bool,
-    /// Heads that have a slope, the first ones: a number, or a share of all heads such as `"H/2"`; all of them unless given.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub heads: Option<HeadCount>,
-    /// How the slopes fall from head to head.
-    pub slopes: Slopes,
+keys! {
+    /// Keys of `kind = "alibi"`.
+    pub struct Config {
+        /// Train the slopes, which start at the published ones.
+        pub learned_slopes: bool = false,
+        /// Heads that have a slope, the first ones: a number, or a share of all heads such as `"H/2"`; all of them unless given.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub heads: Option<HeadCount> = None,
+        /// How the slopes fall from head to head.
+        pub slopes: Slopes = Slopes::default(),
+    }
 }
 
 /// How slopes fall over A heads, h = 1..A.

@@ -66,20 +66,20 @@ pub enum InitPhase {
     Zero,
 }
 
-/// Keys of `kind = "complex_order"`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// What shares the amplitudes.
-    pub share_amplitude: Share,
-    /// What shares the frequencies.
-    pub share_frequency: Share,
-    /// What shares the phases.
-    pub share_phase: Share,
-    /// Where the phases start.
-    pub init_phase: InitPhase,
-    /// Ties every linear map of the model as a complex one.
-    pub complex: bool,
+keys! {
+    /// Keys of `kind = "complex_order"`.
+    pub struct Config {
+        /// What shares the amplitudes.
+        pub share_amplitude: Share = Share::default(),
+        /// What shares the frequencies.
+        pub share_frequency: Share = Share::default(),
+        /// What shares the phases.
+        pub share_phase: Share = Share::default(),
+        /// Where the phases start.
+        pub init_phase: InitPhase = InitPhase::default(),
+        /// Ties every linear map of the model as a complex one.
+        pub complex: bool = false,
+    }
 }
 
 /// The waves of every token.

@@ -28,21 +28,15 @@ pub enum Variant {
     Log,
 }
 
-/// Keys of `kind = "cpb"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// What the network reads.
-    pub variant: Variant,
-    /// Width of the hidden layers.
-    pub hidden: usize,
-    /// Number of hidden layers.
-    pub depth: usize,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { variant: Variant::Linear, hidden: 32, depth: 2 }
+keys! {
+    /// Keys of `kind = "cpb"`.
+    pub struct Config {
+        /// What the network reads.
+        pub variant: Variant = Variant::Linear,
+        /// Width of the hidden layers.
+        pub hidden: usize = 32,
+        /// Number of hidden layers.
+        pub depth: usize = 2,
     }
 }
 

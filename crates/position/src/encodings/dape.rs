@@ -16,20 +16,12 @@ use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use longwave_core::Result;
 use longwave_kernels::{PairNetwork, pair_network};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-/// Keys of `kind = "dape"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// Width of the hidden layer.
-    pub hidden: usize,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { hidden: 32 }
+keys! {
+    /// Keys of `kind = "dape"`.
+    pub struct Config {
+        /// Width of the hidden layer.
+        pub hidden: usize = 32,
     }
 }
 

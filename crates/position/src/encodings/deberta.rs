@@ -25,25 +25,17 @@ use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use longwave_core::{Error, Result};
 use longwave_kernels::{RelativeVectors, VectorTable};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-/// Keys of `kind = "deberta"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// Distances with a vector of their own, on either side.
-    pub span: usize,
-    /// Number of last blocks that also get absolute positions (EMD).
-    pub absolute_layers: usize,
-    /// The absolute embeddings: the keys of `learned`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub absolute: Option<learned::Config>,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { span: 512, absolute_layers: 0, absolute: None }
+keys! {
+    /// Keys of `kind = "deberta"`.
+    pub struct Config {
+        /// Distances with a vector of their own, on either side.
+        pub span: usize = 512,
+        /// Number of last blocks that also get absolute positions (EMD).
+        pub absolute_layers: usize = 0,
+        /// The absolute embeddings: the keys of `learned`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub absolute: Option<learned::Config> = None,
     }
 }
 

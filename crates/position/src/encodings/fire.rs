@@ -21,25 +21,17 @@ use burn::module::{Module, Param};
 use burn::tensor::{Tensor, activation::relu};
 use longwave_core::Result;
 use longwave_kernels::Bias;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-/// Keys of `kind = "fire"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// The threshold's constant factor; the training length unless given.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub init_length: Option<f64>,
-    /// Width of the hidden layer.
-    pub hidden: usize,
-    /// Added to the normaliser.
-    pub eps: f64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { init_length: None, hidden: 32, eps: 1e-6 }
+keys! {
+    /// Keys of `kind = "fire"`.
+    pub struct Config {
+        /// The threshold's constant factor; the training length unless given.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub init_length: Option<f64> = None,
+        /// Width of the hidden layer.
+        pub hidden: usize = 32,
+        /// Added to the normaliser.
+        pub eps: f64 = 1e-6,
     }
 }
 

@@ -22,28 +22,20 @@ use crate::table::indices;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use longwave_core::{Error, Result};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-/// Keys of `kind = "floater"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// Time from one position to the next.
-    pub delta: f64,
-    /// Integration steps for each position.
-    pub steps: usize,
-    /// Time is divided by this before the network reads it.
-    pub scale: f64,
-    /// Width of the hidden layer.
-    pub hidden: usize,
-    /// Whether all layers follow one flow, from starts of their own.
-    pub shared: bool,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { delta: 0.1, steps: 1, scale: 10.0, hidden: 32, shared: true }
+keys! {
+    /// Keys of `kind = "floater"`.
+    pub struct Config {
+        /// Time from one position to the next.
+        pub delta: f64 = 0.1,
+        /// Integration steps for each position.
+        pub steps: usize = 1,
+        /// Time is divided by this before the network reads it.
+        pub scale: f64 = 10.0,
+        /// Width of the hidden layer.
+        pub hidden: usize = 32,
+        /// Whether all layers follow one flow, from starts of their own.
+        pub shared: bool = true,
     }
 }
 

@@ -28,26 +28,18 @@ use burn::tensor::{Device, Tensor, TensorData};
 use longwave_core::{Error, Result};
 use longwave_kernels::device::constant;
 use longwave_kernels::repeat_heads;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use std::f64::consts::TAU;
 
-/// Keys of `kind = "fope"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// The base of the geometric progression of frequencies.
-    pub base: f64,
-    /// How large the random coefficients are beside the identity: 0.3 to 0.6 in the published models, the larger ones
-    /// with more.
-    pub gain: f64,
-    /// Train the coefficients.
-    pub learned: bool,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { base: 10_000.0, gain: 0.3, learned: false }
+keys! {
+    /// Keys of `kind = "fope"`.
+    pub struct Config {
+        /// The base of the geometric progression of frequencies.
+        pub base: f64 = 10_000.0,
+        /// How large the random coefficients are beside the identity: 0.3 to 0.6 in the published models, the larger ones
+        /// with more.
+        pub gain: f64 = 0.3,
+        /// Train the coefficients.
+        pub learned: bool = false,
     }
 }
 

@@ -24,8 +24,6 @@ use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor};
 use longwave_core::{Error, Result};
 use longwave_kernels::{Bias, Layout};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The bias where a config gives no formula.
@@ -39,31 +37,25 @@ const OF_FREQUENCIES: [&str; 5] = ["band", "i", "d", "base", "L"];
 /// Distances up to so many times L are checked for values that are no numbers.
 const CHECKED: usize = 64;
 
-/// Keys of `kind = "formula"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// What is added to the logits, such as `"-p * log1p(a * n)"`: a function of the distance `n`, or of the positions
-    /// `i` and `j` of query and key, of `head` (from 1), `heads`, `layer` (from 0), `layers`, `L`, `d` (`head_dim`) and
-    /// of `parameters`. `ALiBi`'s where `inv_freq` is not given either.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub bias: Option<String>,
-    /// The frequency of each pair of channels, such as `"base^(-2*band/d)"`: a function of `band` (from 0, also `i`),
-    /// `d`, `base` and `L`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub inv_freq: Option<String>,
-    /// `base` in `inv_freq`.
-    pub base: f64,
-    /// `inv_freq`: which channels make a pair.
-    pub layout: Layout,
-    /// The learned parameters of `bias`, by name: a start, or a table.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub parameters: BTreeMap<String, Parameter>,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { bias: None, inv_freq: None, base: 10_000.0, layout: Layout::Half, parameters: BTreeMap::new() }
+keys! {
+    /// Keys of `kind = "formula"`.
+    pub struct Config {
+        /// What is added to the logits, such as `"-p * log1p(a * n)"`: a function of the distance `n`, or of the positions
+        /// `i` and `j` of query and key, of `head` (from 1), `heads`, `layer` (from 0), `layers`, `L`, `d` (`head_dim`) and
+        /// of `parameters`. `ALiBi`'s where `inv_freq` is not given either.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub bias: Option<String> = None,
+        /// The frequency of each pair of channels, such as `"base^(-2*band/d)"`: a function of `band` (from 0, also `i`),
+        /// `d`, `base` and `L`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub inv_freq: Option<String> = None,
+        /// `base` in `inv_freq`.
+        pub base: f64 = 10_000.0,
+        /// `inv_freq`: which channels make a pair.
+        pub layout: Layout = Layout::Half,
+        /// The learned parameters of `bias`, by name: a start, or a table.
+        #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+        pub parameters: BTreeMap<String, Parameter> = BTreeMap::new(),
     }
 }
 

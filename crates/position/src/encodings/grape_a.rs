@@ -38,19 +38,13 @@ pub enum Gate {
     Both,
 }
 
-/// Keys of `kind = "grape_a"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// What decides the slope.
-    pub gate: Gate,
-    /// The least norm that u and w are divided by.
-    pub eps: f64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { gate: Gate::Key, eps: 1e-6 }
+keys! {
+    /// Keys of `kind = "grape_a"`.
+    pub struct Config {
+        /// What decides the slope.
+        pub gate: Gate = Gate::Key,
+        /// The least norm that u and w are divided by.
+        pub eps: f64 = 1e-6,
     }
 }
 

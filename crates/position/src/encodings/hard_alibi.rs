@@ -13,17 +13,15 @@ use crate::summary::Summary;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use longwave_core::{Error, Result};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-/// Keys of `kind = "hard_alibi"`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// Heads that see few keys: the first sees its own key alone, each further one a key more. Half of the heads unless
-    /// given.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub masked_heads: Option<usize>,
+keys! {
+    /// Keys of `kind = "hard_alibi"`.
+    pub struct Config {
+        /// Heads that see few keys: the first sees its own key alone, each further one a key more. Half of the heads unless
+        /// given.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub masked_heads: Option<usize> = None,
+    }
 }
 
 /// How many heads see few keys.

@@ -13,22 +13,20 @@ use crate::parameter::ParameterSpec;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use longwave_core::Result;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-/// Keys of `kind = "index"`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// Divide the index by the length less one.
-    pub normalized: bool,
-    /// The length to normalise by; that of the text that is read unless given.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub length: Option<usize>,
-    /// Standard deviation of the weight at the start; unless given such that the vectors of a training text are as large
-    /// as token embeddings, with a root mean square of 0.02.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub init_std: Option<f64>,
+keys! {
+    /// Keys of `kind = "index"`.
+    pub struct Config {
+        /// Divide the index by the length less one.
+        pub normalized: bool = false,
+        /// The length to normalise by; that of the text that is read unless given.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub length: Option<usize> = None,
+        /// Standard deviation of the weight at the start; unless given such that the vectors of a training text are as large
+        /// as token embeddings, with a root mean square of 0.02.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub init_std: Option<f64> = None,
+    }
 }
 
 /// The direction of the index.

@@ -37,12 +37,12 @@ pub enum Variant {
     Power,
 }
 
-/// Keys of `kind = "kerple"`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// Which kernel.
-    pub variant: Variant,
+keys! {
+    /// Keys of `kind = "kerple"`.
+    pub struct Config {
+        /// Which kernel.
+        pub variant: Variant = Variant::default(),
+    }
 }
 
 /// The kernels' numbers.

@@ -47,28 +47,21 @@ pub enum PastTable {
     Segment,
 }
 
-/// Keys of `kind = "learned"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// Positions the table holds; the training length unless given.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub table_size: Option<usize>,
-    /// What a position past the table reads.
-    pub past_table: PastTable,
-    /// `hierarchical`: the share of the quotient's vector, between 0 and 1 and not 0.5.
-    pub alpha: f64,
-    /// `interpolate`: the length the table is stretched over; that of the text that is read unless given.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub length: Option<usize>,
-    /// Standard deviation of the vectors at the start.
-    pub init_std: f64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        let init_std = INIT_STD;
-        Self { table_size: None, past_table: PastTable::Error, alpha: 0.4, length: None, init_std }
+keys! {
+    /// Keys of `kind = "learned"`.
+    pub struct Config {
+        /// Positions the table holds; the training length unless given.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub table_size: Option<usize> = None,
+        /// What a position past the table reads.
+        pub past_table: PastTable = PastTable::Error,
+        /// `hierarchical`: the share of the quotient's vector, between 0 and 1 and not 0.5.
+        pub alpha: f64 = 0.4,
+        /// `interpolate`: the length the table is stretched over; that of the text that is read unless given.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub length: Option<usize> = None,
+        /// Standard deviation of the vectors at the start.
+        pub init_std: f64 = INIT_STD,
     }
 }
 

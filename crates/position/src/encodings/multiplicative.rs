@@ -15,23 +15,15 @@ use crate::table::{Between, Fresh, Longer, read};
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use longwave_core::Result;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-/// Keys of `kind = "multiplicative"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// Positions the table holds; the training length unless given.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub table_size: Option<usize>,
-    /// Standard deviation of the factors around 1 at the start.
-    pub init_std: f64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { table_size: None, init_std: 0.5 }
+keys! {
+    /// Keys of `kind = "multiplicative"`.
+    pub struct Config {
+        /// Positions the table holds; the training length unless given.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub table_size: Option<usize> = None,
+        /// Standard deviation of the factors around 1 at the start.
+        pub init_std: f64 = 0.5,
     }
 }
 

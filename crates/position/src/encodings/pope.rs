@@ -23,21 +23,13 @@ use burn::tensor::{Device, Tensor, TensorData};
 use longwave_core::Result;
 use longwave_kernels::device::constant;
 use longwave_kernels::polar;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use std::f64::consts::TAU;
 
-/// Keys of `kind = "pope"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// The base of the geometric progression of frequencies.
-    pub base: f64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { base: 10_000.0 }
+keys! {
+    /// Keys of `kind = "pope"`.
+    pub struct Config {
+        /// The base of the geometric progression of frequencies.
+        pub base: f64 = 10_000.0,
     }
 }
 

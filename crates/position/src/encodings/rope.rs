@@ -47,60 +47,40 @@ use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use longwave_core::{Error, Result};
 use longwave_kernels::Layout;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use std::f64::consts::TAU;
 
-/// Keys of `kind = "rope"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// The base of the geometric progression of frequencies: a number, or a length.
-    pub base: f64,
-    /// How often the slowest band that turns does so within the training length, in place of `base`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub slowest_turns: Option<f64>,
-    /// `slowest_turns`: the fastest band, in radians a token. Default: 1.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub fastest: Option<f64>,
-    /// How the frequencies lie between 1 and 1 / base.
-    #[serde(skip_serializing_if = "Spacing::is_geometric")]
-    pub spacing: Spacing,
-    /// `spacing = "cosh"`: how far bands move to the fast end, at least 0. Default: `"auto"`, the rotated channels over the root of the
-    /// training length.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tau: Option<Tau>,
-    /// Which channels make a pair.
-    pub layout: Layout,
-    /// Share of each head's channels that is rotated, above 0 and at most 1.
-    pub fraction: f64,
-    /// Share of the bands that is rotated, fastest first, from 0 (no rotation) to 1 (p-RoPE).
-    pub p: f64,
-    /// Rotate only the bands that complete a turn within the training length (`HoPE`).
-    pub hope: bool,
-    /// Learn the frequencies: a table for each layer, or for each key head of each layer (GRAPE-M). They start as the other keys say.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub learned: Option<Shared>,
-    /// Round every wavelength to whole tokens (Resonance `RoPE`).
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub resonance: bool,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            base: BASE,
-            slowest_turns: None,
-            fastest: None,
-            spacing: Spacing::Geometric,
-            tau: None,
-            layout: Layout::Half,
-            fraction: 1.0,
-            p: 1.0,
-            hope: false,
-            learned: None,
-            resonance: false,
-        }
+keys! {
+    /// Keys of `kind = "rope"`.
+    pub struct Config {
+        /// The base of the geometric progression of frequencies: a number, or a length.
+        pub base: f64 = BASE,
+        /// How often the slowest band that turns does so within the training length, in place of `base`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub slowest_turns: Option<f64> = None,
+        /// `slowest_turns`: the fastest band, in radians a token. Default: 1.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub fastest: Option<f64> = None,
+        /// How the frequencies lie between 1 and 1 / base.
+        #[serde(skip_serializing_if = "Spacing::is_geometric")]
+        pub spacing: Spacing = Spacing::Geometric,
+        /// `spacing = "cosh"`: how far bands move to the fast end, at least 0. Default: `"auto"`, the rotated channels over the root of the
+        /// training length.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub tau: Option<Tau> = None,
+        /// Which channels make a pair.
+        pub layout: Layout = Layout::Half,
+        /// Share of each head's channels that is rotated, above 0 and at most 1.
+        pub fraction: f64 = 1.0,
+        /// Share of the bands that is rotated, fastest first, from 0 (no rotation) to 1 (p-RoPE).
+        pub p: f64 = 1.0,
+        /// Rotate only the bands that complete a turn within the training length (`HoPE`).
+        pub hope: bool = false,
+        /// Learn the frequencies: a table for each layer, or for each key head of each layer (GRAPE-M). They start as the other keys say.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub learned: Option<Shared> = None,
+        /// Round every wavelength to whole tokens (Resonance `RoPE`).
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        pub resonance: bool = false,
     }
 }
 

@@ -11,22 +11,14 @@ use crate::parameter::ParameterSpec;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use longwave_core::{Error, Result};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-/// Keys of `kind = "sandwich"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// Width of the sinusoid, even; it has nothing to do with the head dimension.
-    pub dim: usize,
-    /// The base of the geometric progression of frequencies.
-    pub base: f64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { dim: 128, base: 10_000.0 }
+keys! {
+    /// Keys of `kind = "sandwich"`.
+    pub struct Config {
+        /// Width of the sinusoid, even; it has nothing to do with the head dimension.
+        pub dim: usize = 128,
+        /// The base of the geometric progression of frequencies.
+        pub base: f64 = 10_000.0,
     }
 }
 

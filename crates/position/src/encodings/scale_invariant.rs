@@ -22,20 +22,12 @@ use crate::summary::Summary;
 use burn::module::Module;
 use burn::tensor::Tensor;
 use longwave_core::Result;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-/// Keys of `kind = "scale_invariant"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// The distance, in tokens, from which on the logarithm grows.
-    pub tau: f64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { tau: 10.0 }
+keys! {
+    /// Keys of `kind = "scale_invariant"`.
+    pub struct Config {
+        /// The distance, in tokens, from which on the logarithm grows.
+        pub tau: f64 = 10.0,
     }
 }
 

@@ -17,24 +17,16 @@ use burn::module::{Module, Param};
 use burn::tensor::{Device, IndexingUpdateOp, Int, Tensor};
 use longwave_core::{Error, Result};
 use longwave_kernels::RelativeVectors;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-/// Keys of `kind = "shaw"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// The smallest distance with its own vector; a causal model has none below 0.
-    pub p_min: i32,
-    /// The largest distance with its own vector.
-    pub p_max: i32,
-    /// Whether values have a table too.
-    pub values: bool,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { p_min: 0, p_max: 64, values: true }
+keys! {
+    /// Keys of `kind = "shaw"`.
+    pub struct Config {
+        /// The smallest distance with its own vector; a causal model has none below 0.
+        pub p_min: i32 = 0,
+        /// The largest distance with its own vector.
+        pub p_max: i32 = 64,
+        /// Whether values have a table too.
+        pub values: bool = true,
     }
 }
 

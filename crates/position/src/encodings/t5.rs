@@ -17,8 +17,6 @@ use burn::module::{Module, Param};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_core::{Error, Result};
 use longwave_kernels::device::constant;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 /// How distances fall into buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,19 +97,13 @@ impl Buckets {
     }
 }
 
-/// Keys of `kind = "t5"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// Number of buckets, even.
-    pub buckets: usize,
-    /// The distance from which on all share the last bucket.
-    pub max_distance: usize,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { buckets: 32, max_distance: 128 }
+keys! {
+    /// Keys of `kind = "t5"`.
+    pub struct Config {
+        /// Number of buckets, even.
+        pub buckets: usize = 32,
+        /// The distance from which on all share the last bucket.
+        pub max_distance: usize = 128,
     }
 }
 

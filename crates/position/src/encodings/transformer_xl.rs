@@ -34,24 +34,16 @@ use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor, TensorData};
 use longwave_core::{Error, Result};
 use longwave_kernels::device::constant;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-/// Keys of `kind = "transformer_xl"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// The base of the geometric progression of frequencies.
-    pub base: f64,
-    /// The block's projection of keys takes the place of `w_r`.
-    pub shared_key: bool,
-    /// N: tokens before a segment that every layer also attends to.
-    pub memory: usize,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { base: 10_000.0, shared_key: false, memory: 0 }
+keys! {
+    /// Keys of `kind = "transformer_xl"`.
+    pub struct Config {
+        /// The base of the geometric progression of frequencies.
+        pub base: f64 = 10_000.0,
+        /// The block's projection of keys takes the place of `w_r`.
+        pub shared_key: bool = false,
+        /// N: tokens before a segment that every layer also attends to.
+        pub memory: usize = 0,
     }
 }
 

@@ -42,24 +42,18 @@ pub enum Relative {
     T5,
 }
 
-/// Keys of `kind = "tupe"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// Positions the table holds; the training length unless given.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub table_size: Option<usize>,
-    /// What is added by distance.
-    pub relative: Relative,
-    /// `t5`: number of buckets, even.
-    pub buckets: usize,
-    /// `t5`: the distance from which on all share the last bucket.
-    pub max_distance: usize,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { table_size: None, relative: Relative::None, buckets: 32, max_distance: 128 }
+keys! {
+    /// Keys of `kind = "tupe"`.
+    pub struct Config {
+        /// Positions the table holds; the training length unless given.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub table_size: Option<usize> = None,
+        /// What is added by distance.
+        pub relative: Relative = Relative::None,
+        /// `t5`: number of buckets, even.
+        pub buckets: usize = 32,
+        /// `t5`: the distance from which on all share the last bucket.
+        pub max_distance: usize = 128,
     }
 }
 

@@ -21,32 +21,24 @@ use crate::summary::Summary;
 use burn::module::Module;
 use longwave_core::{Error, Result};
 use longwave_kernels::Layout;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 /// The largest exponent of e that q and k are scaled by: their product with ordinary numbers stays in f32.
 const LARGEST_EXPONENT: f64 = 80.0;
 
-/// Keys of `kind = "xpos"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// The base of the geometric progression of frequencies.
-    pub base: f64,
-    /// Which channels make a pair; the original pairs interleaved.
-    pub layout: Layout,
-    /// Above 0; the larger, the weaker the decay.
-    pub gamma: f64,
-    /// Positions over which a band decays by its zeta.
-    pub scale_base: f64,
-    /// The position where q and k keep their size; the middle of the keys that are read unless given.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub centre: Option<f64>,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { base: 10_000.0, layout: Layout::Interleaved, gamma: 0.4, scale_base: 512.0, centre: None }
+keys! {
+    /// Keys of `kind = "xpos"`.
+    pub struct Config {
+        /// The base of the geometric progression of frequencies.
+        pub base: f64 = 10_000.0,
+        /// Which channels make a pair; the original pairs interleaved.
+        pub layout: Layout = Layout::Interleaved,
+        /// Above 0; the larger, the weaker the decay.
+        pub gamma: f64 = 0.4,
+        /// Positions over which a band decays by its zeta.
+        pub scale_base: f64 = 512.0,
+        /// The position where q and k keep their size; the middle of the keys that are read unless given.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub centre: Option<f64> = None,
     }
 }
 

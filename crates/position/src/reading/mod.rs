@@ -27,7 +27,7 @@ pub use log_n::{LearnedKeys, LearnedLogN, LogN, LogNKind, entropy_factor};
 use longwave_core::Result;
 pub use mask::Mask;
 use published::Kept;
-pub use published::Published;
+pub use published::{Published, Rescale};
 pub use temperature::Temperature;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

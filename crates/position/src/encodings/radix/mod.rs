@@ -65,43 +65,28 @@ pub enum DigitReading {
     Rescaled,
 }
 
-/// Keys of `kind = "radix"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// How a position is written as digits.
-    pub variant: Variant,
-    /// What a digit becomes.
-    pub digits_as: DigitsAs,
-    /// The trained base.
-    pub beta: usize,
-    /// The number of digits; those that training lengths do not need are reserved for longer texts.
-    pub digits: usize,
-    /// `interpolate`: positions are divided by it; at least 1.
-    pub s: f64,
-    /// `convert`: the base positions are written in, at least `beta`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub beta_new: Option<usize>,
-    /// `convert` of numbers: how the digits of the larger base are read.
-    pub reading: DigitReading,
-    /// Standard deviation of the rows or weights at the start; 0.02 over the root of `digits` unless given, so that
-    /// their sum is as large as a token embedding.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub init_std: Option<f64>,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            variant: Variant::Direct,
-            digits_as: DigitsAs::Rows,
-            beta: 10,
-            digits: 4,
-            s: 1.0,
-            beta_new: None,
-            reading: DigitReading::Rescaled,
-            init_std: None,
-        }
+keys! {
+    /// Keys of `kind = "radix"`.
+    pub struct Config {
+        /// How a position is written as digits.
+        pub variant: Variant = Variant::Direct,
+        /// What a digit becomes.
+        pub digits_as: DigitsAs = DigitsAs::Rows,
+        /// The trained base.
+        pub beta: usize = 10,
+        /// The number of digits; those that training lengths do not need are reserved for longer texts.
+        pub digits: usize = 4,
+        /// `interpolate`: positions are divided by it; at least 1.
+        pub s: f64 = 1.0,
+        /// `convert`: the base positions are written in, at least `beta`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub beta_new: Option<usize> = None,
+        /// `convert` of numbers: how the digits of the larger base are read.
+        pub reading: DigitReading = DigitReading::Rescaled,
+        /// Standard deviation of the rows or weights at the start; 0.02 over the root of `digits` unless given, so that
+        /// their sum is as large as a token embedding.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub init_std: Option<f64> = None,
     }
 }
 

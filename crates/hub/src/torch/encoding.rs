@@ -177,7 +177,8 @@ impl<'a> Written<'a> {
             return Bias::None;
         }
         let device = Device::flex();
-        let (tokens, positions) = (Tensor::<2, Int>::zeros([1, count], &device), Positions::range(0..count));
+        let positions = encoding.reads(&Positions::range(0..count));
+        let tokens = Tensor::<2, Int>::zeros([1, count], &device);
         let input = Tensor::<3>::zeros([1, count, self.dimensions.width], &device);
         let rows = Rows::new(layer, &tokens, &positions);
         encoding.bias(QueryBlock { rows, queries: &(0..count), input: &input })
@@ -186,7 +187,8 @@ impl<'a> Written<'a> {
     /// What it adds to the hidden state of a text of `count` tokens, where it changes it.
     fn vectors(&self, encoding: &Encoding, layer: usize, count: usize) -> Result<Option<Value>> {
         let device = Device::flex();
-        let (tokens, positions) = (Tensor::<2, Int>::zeros([1, count], &device), Positions::range(0..count));
+        let positions = encoding.reads(&Positions::range(0..count));
+        let tokens = Tensor::<2, Int>::zeros([1, count], &device);
         let shape = [1, count, self.dimensions.width];
         let added = |number: f32| {
             let hidden = Tensor::<3>::full(shape, number, &device);

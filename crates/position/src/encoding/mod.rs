@@ -212,10 +212,10 @@ pub trait Position {
         Ok(())
     }
 
-    /// Prepares for a text of at most `length` tokens that is read piece by piece: fixes what depends on the length of
+    /// Prepares for a text of at most these positions that is read piece by piece: fixes what depends on the length of
     /// the text, and computes once what each piece would compute again.
-    fn prepare(&mut self, length: usize) {
-        let _ = length;
+    fn prepare(&mut self, text: &Positions) {
+        let _ = text;
     }
 
     /// The frequencies that an extension may replace.
@@ -228,12 +228,10 @@ pub trait Position {
         let _ = frequencies;
     }
 
-    /// Reads every position divided by `scale`; `false` where the encoding cannot.
-    fn interpolate(&mut self, scale: f64) -> bool {
-        let Some(frequencies) = self.frequencies() else { return false };
-        let frequencies = frequencies.map(|_, f| f / scale);
-        self.set_frequencies(frequencies);
-        true
+    /// Whether it may read every position divided by a scale. Its hooks then get such [`Positions`], and its frequencies are
+    /// divided too.
+    fn interpolates(&self) -> bool {
+        self.capabilities().position_use != PositionUse::Order
     }
 
     /// Makes a learned table of vectors by position longer; `false` where the encoding has none.
@@ -253,7 +251,7 @@ pub trait Position {
 
     /// Tables of the encoding's own numbers (slopes, buckets, digits) for `longwave inspect`, as an extension leaves
     /// them; `positions` are some of the text's.
-    fn summaries(&self, positions: &[f64]) -> Vec<Summary> {
+    fn summaries(&self, positions: &Positions) -> Vec<Summary> {
         let _ = positions;
         Vec::new()
     }

@@ -47,8 +47,6 @@ pub struct Bam {
     shared: bool,
     #[module(skip)]
     eps: f64,
-    #[module(skip)]
-    scale: f64,
 }
 
 impl Configure for Config {
@@ -77,7 +75,6 @@ impl Configure for Config {
             mu: self.learned_mu.then(|| init.constant(shape, 0.0)),
             shared: self.shared,
             eps: self.eps,
-            scale: 1.0,
         }
     }
 }
@@ -103,14 +100,6 @@ impl DistanceBias for Bam {
             upload(&logs, device).unsqueeze::<2>()
         };
         (logs * of(&self.beta) + of(&self.alpha)).clamp_max(MOST).exp().neg()
-    }
-
-    fn scale(&self) -> f64 {
-        self.scale
-    }
-
-    fn set_scale(&mut self, scale: f64) {
-        self.scale = scale;
     }
 }
 

@@ -53,8 +53,6 @@ pub struct Cpb {
     pub b_out: Param<Tensor<2>>,
     #[module(skip)]
     variant: Variant,
-    #[module(skip)]
-    scale: f64,
 }
 
 impl Configure for Config {
@@ -86,7 +84,7 @@ impl Configure for Config {
             })
             .unzip();
         let (w_out, b_out) = linear(init, ["cpb.w_out", "cpb.b_out"], [layers, hidden, dimensions.heads]);
-        Cpb { w, b, w_out, b_out, variant: self.variant, scale: 1.0 }
+        Cpb { w, b, w_out, b_out, variant: self.variant }
     }
 }
 
@@ -118,14 +116,6 @@ impl DistanceBias for Cpb {
         }
         let out = y.matmul(at_layer(&self.w_out, layer)) + at_layer::<2, 1>(&self.b_out, layer).unsqueeze();
         out.transpose()
-    }
-
-    fn scale(&self) -> f64 {
-        self.scale
-    }
-
-    fn set_scale(&mut self, scale: f64) {
-        self.scale = scale;
     }
 
     fn scratch_per_score(&self) -> usize {

@@ -9,7 +9,7 @@
 //! depends on the query too, and is computed for one block of queries at a time. c is learned, so psi
 //! runs in f32 on a device, from distances made in f64. Interpolated by s, both positions are divided by s.
 
-use crate::distance::{as_block, of_block, upload, whole};
+use crate::distance::{as_block, consecutive, of_block, upload};
 use crate::encoding::{
     Capabilities, Configure, Dimensions, Extrapolation, Position, QueryBlock, check_hidden, check_positive,
 };
@@ -54,8 +54,6 @@ pub struct Fire {
     init_length: f64,
     #[module(skip)]
     eps: f64,
-    #[module(skip)]
-    scale: f64,
 }
 
 impl Configure for Config {
@@ -92,7 +90,6 @@ impl Configure for Config {
             b2,
             init_length: self.init_length.unwrap_or(dimensions.train_length as f64),
             eps: self.eps,
-            scale: 1.0,
         }
     }
 }
@@ -141,16 +138,16 @@ impl Position for Fire {
         let (layer, device) = (block.rows.layer, block.input.device());
         if !self.needs_scores(block.rows.positions) {
             let normaliser = self.psi(layer, self.threshold(layer)).add_scalar(self.eps);
-            let distances = upload(&whole(block.queries.end, self.scale), &device);
+            let distances = upload(&consecutive(block), &device);
             return Bias::ByDistance(self.network(layer, self.psi(layer, distances) / normaliser));
         }
         let queries = block.rows.positions.columns(block.queries.clone());
-        let at: Vec<f64> = queries.values().iter().map(|i| i / self.scale).collect();
+        let at = queries.values();
         let keys = block.rows.positions.length();
-        let reach = upload(&at, &device);
+        let reach = upload(at, &device);
         let reach = reach.clone().max_pair(self.threshold(layer).expand(reach.dims()));
         let normaliser = self.psi(layer, reach).add_scalar(self.eps).unsqueeze_dim::<2>(1);
-        let distances = self.psi(layer, upload(&of_block(block, self.scale), &device));
+        let distances = self.psi(layer, upload(&of_block(block), &device));
         let u = distances.reshape([at.len(), keys]) / normaliser; // [rows * queries, keys]
         Bias::Block(as_block(self.network(layer, u.reshape([at.len() * keys])), block))
     }
@@ -161,13 +158,8 @@ impl Position for Fire {
             return true;
         }
         let least = self.multiplier.val().detach().abs().min().into_scalar::<f32>();
-        let largest = positions.largest().unwrap_or_default() / self.scale;
+        let largest = positions.largest().unwrap_or_default() / positions.scale();
         largest > f64::from(least) * self.init_length
-    }
-
-    fn interpolate(&mut self, scale: f64) -> bool {
-        self.scale *= scale;
-        true
     }
 }
 

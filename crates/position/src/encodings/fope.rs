@@ -171,7 +171,7 @@ impl Fope {
     fn waves(&self, positions: &Positions, device: &Device) -> [Tensor<4>; 2] {
         let bands = self.frequencies.inv_freq.len();
         let kept = self.sizes[0];
-        let angles: Vec<f64> = self.frequencies.angles(positions.values()).collect();
+        let angles: Vec<f64> = self.frequencies.angles(positions.in_text()).collect();
         let shape = [positions.rows(), 1, positions.length(), kept];
         [f64::cos, f64::sin].map(|wave: fn(f64) -> f64| {
             let rows =

@@ -61,8 +61,6 @@ pub struct GrapeA {
     slopes: Vec<f64>,
     #[module(skip)]
     eps: f64,
-    #[module(skip)]
-    scale: f64,
 }
 
 impl Configure for Config {
@@ -94,7 +92,6 @@ impl Configure for Config {
             w: (self.gate != Gate::Key).then(|| vector("w")),
             slopes: slopes(heads),
             eps: self.eps,
-            scale: 1.0,
         }
     }
 }
@@ -139,17 +136,12 @@ impl Position for GrapeA {
         let slopes = slopes.reshape([1, self.slopes.len(), 1, 1]);
         let positions = block.rows.positions;
         let shape = [positions.rows(), 1, block.queries.len(), positions.length()];
-        let distances = upload(&of_block(block, self.scale), &device).reshape(shape);
+        let distances = upload(&of_block(block), &device).reshape(shape);
         let gates = [of_keys, of_queries].into_iter().flatten().map(|gates| gates * slopes.clone());
         match gates.reduce(|sum, gates| sum + gates) {
             Some(gates) => scores - distances * gates,
             None => scores,
         }
-    }
-
-    fn interpolate(&mut self, scale: f64) -> bool {
-        self.scale *= scale;
-        true
     }
 }
 

@@ -10,6 +10,7 @@ use crate::distance::upload;
 use crate::encoding::{Configure, Dimensions, Extrapolation, Position, Rows, check_at_least, check_positive};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
+use crate::positions::Positions;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use longwave_core::Result;
@@ -36,8 +37,6 @@ pub struct Index {
     pub weight: Param<Tensor<1>>,
     #[module(skip)]
     config: Config,
-    #[module(skip)]
-    scale: f64,
     /// 1 over the largest number that training multiplies the weight by.
     #[module(skip)]
     unit: f64,
@@ -69,7 +68,7 @@ impl Configure for Config {
         // The numbers 0 to `largest` have a root mean square of largest / sqrt(3).
         let std = self.init_std.unwrap_or(INIT_STD * 3.0f64.sqrt() / largest);
         let weight = init.normal("position.index.weight", [dimensions.width], std);
-        Index { weight, config: self.clone(), scale: 1.0, unit: largest.recip() }
+        Index { weight, config: self.clone(), unit: largest.recip() }
     }
 }
 
@@ -83,26 +82,18 @@ impl Position for Index {
             return hidden;
         }
         let positions = rows.positions;
-        let divisor = if self.config.normalized {
-            let length = self.config.length.unwrap_or_else(|| positions.length());
-            length.saturating_sub(1).max(1) as f64
-        } else {
-            self.scale
-        };
+        let length = self.config.length.unwrap_or_else(|| positions.length());
+        let divisor = if self.config.normalized { length.saturating_sub(1).max(1) as f64 } else { 1.0 };
         let places: Vec<f64> = positions.values().iter().map(|m| m / divisor).collect();
         let places = upload(&places, &hidden.device()).reshape([positions.rows(), positions.length(), 1]);
         hidden + places * self.weight.val().unsqueeze::<3>()
     }
 
-    fn interpolate(&mut self, scale: f64) -> bool {
-        if self.config.normalized {
-            return false;
-        }
-        self.scale *= scale;
-        true
+    fn interpolates(&self) -> bool {
+        !self.config.normalized
     }
 
-    fn prepare(&mut self, length: usize) {
-        self.config.length.get_or_insert(length);
+    fn prepare(&mut self, text: &Positions) {
+        self.config.length.get_or_insert(text.length());
     }
 }

@@ -76,7 +76,7 @@ impl Pope {
         let of = |wave: fn(f64) -> f64| {
             let values: Vec<f32> = self
                 .frequencies
-                .angles(positions.values())
+                .angles(positions.in_text())
                 .map(|angle| (factor * wave(angle)) as f32)
                 .collect();
             constant(TensorData::new(values, shape), device)

@@ -252,9 +252,13 @@ impl Position for Recursive {
         if self.w_x.is_some() { Ok(()) } else { whole_positions("recursive", positions) }
     }
 
-    fn prepare(&mut self, length: usize) {
+    fn interpolates(&self) -> bool {
+        false
+    }
+
+    fn prepare(&mut self, text: &Positions) {
         if self.w_x.is_none() {
-            self.made = Some(self.vectors(length.saturating_sub(1)));
+            self.made = Some(self.vectors(text.length().saturating_sub(1)));
         }
     }
 }

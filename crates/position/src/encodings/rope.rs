@@ -92,9 +92,6 @@ const BASE: f64 = 10_000.0;
 pub struct Rope {
     /// Learned frequencies, see `rope::learned`: `[layers, 1 or kv_heads, bands]`.
     pub log_frequencies: Option<Param<Tensor<3>>>,
-    /// What positions are divided by where the frequencies are learned.
-    #[module(skip)]
-    interpolation: f64,
     #[module(skip)]
     rotation: Rotation,
     /// Whether each band is rotated.
@@ -173,7 +170,7 @@ impl Configure for Config {
         let log_frequencies =
             self.learned.map(|shared| shared.parameter(&frequencies.inv_freq, dimensions, init));
         let rotation = Rotation::new(frequencies.clone(), self.layout);
-        let mut rope = Rope { log_frequencies, interpolation: 1.0, rotation, turns };
+        let mut rope = Rope { log_frequencies, rotation, turns };
         rope.set_frequencies(frequencies);
         rope
     }
@@ -210,15 +207,6 @@ impl Position for Rope {
     /// None where they are learned: every layer has its own.
     fn frequencies(&self) -> Option<&Frequencies> {
         self.log_frequencies.is_none().then_some(&self.rotation.frequencies)
-    }
-
-    fn interpolate(&mut self, scale: f64) -> bool {
-        self.interpolation *= scale;
-        if let Some(frequencies) = self.frequencies() {
-            let slower = frequencies.map(|_, f| f / scale);
-            self.set_frequencies(slower);
-        }
-        true
     }
 
     fn set_frequencies(&mut self, mut frequencies: Frequencies) {
@@ -334,7 +322,7 @@ mod tests {
             rope.frequencies().unwrap().as_read().iter().map(|f| (TAU / f).round()).collect::<Vec<_>>()
         };
         assert_eq!(wavelengths(&rope), [6.0, 63.0, 628.0, f64::INFINITY]);
-        assert!(rope.interpolate(2.5));
+        rope.set_frequencies(rope.frequencies().unwrap().map(|_, f| f / 2.5));
         assert_eq!(wavelengths(&rope), [16.0, 157.0, 1571.0, f64::INFINITY]);
     }
 

@@ -29,8 +29,6 @@ pub struct Sandwich {
     inv_freq: Vec<f64>,
     #[module(skip)]
     heads: usize,
-    #[module(skip)]
-    scale: f64,
 }
 
 impl Configure for Config {
@@ -58,7 +56,7 @@ impl Configure for Config {
         let half = self.dim / 2;
         // From k = 1, not 0, as published.
         let inv_freq = (1..=half).map(|k| self.base.powf(-(k as f64) / half as f64)).collect();
-        Sandwich { inv_freq, heads: dimensions.heads, scale: 1.0 }
+        Sandwich { inv_freq, heads: dimensions.heads }
     }
 }
 
@@ -78,14 +76,6 @@ impl DistanceBias for Sandwich {
         let sums: Vec<f64> = distances.iter().map(|&n| self.sum(n)).collect();
         let factors: Vec<f64> = (1..=self.heads).map(|h| self.heads as f64 / (8.0 * h as f64)).collect();
         upload(&factors, device).unsqueeze_dim::<2>(1) * upload(&sums, device).unsqueeze::<2>()
-    }
-
-    fn scale(&self) -> f64 {
-        self.scale
-    }
-
-    fn set_scale(&mut self, scale: f64) {
-        self.scale = scale;
     }
 }
 

@@ -39,8 +39,6 @@ pub struct Shaw {
     pub rel_v: Option<Param<Tensor<3>>>,
     #[module(skip)]
     config: Config,
-    #[module(skip)]
-    scale: f64,
 }
 
 impl Configure for Config {
@@ -77,7 +75,6 @@ impl Configure for Config {
             rel_k: init.normal("position.shaw.rel_k", shape, 0.02),
             rel_v: self.values.then(|| init.normal("position.shaw.rel_v", shape, 0.02)),
             config: self.clone(),
-            scale: 1.0,
         }
     }
 }
@@ -86,7 +83,7 @@ impl Shaw {
     /// Which vector a pair at a distance reads.
     fn row(&self, distance: f64) -> usize {
         let (low, high) = (f64::from(self.config.p_min), f64::from(self.config.p_max));
-        ((distance / self.scale).floor().clamp(low, high) - low) as usize
+        (distance.floor().clamp(low, high) - low) as usize
     }
 
     /// Which vector each pair reads, `[batch, heads, queries, keys]`.
@@ -156,11 +153,6 @@ impl Position for Shaw {
         let none = Tensor::zeros([batch, heads, queries, rel_v.dims()[0]], &device);
         let by_distance = none.scatter(3, chosen, probabilities.clone(), IndexingUpdateOp::Add);
         Some(by_distance.matmul(rel_v.unsqueeze::<4>()))
-    }
-
-    fn interpolate(&mut self, scale: f64) -> bool {
-        self.scale *= scale;
-        true
     }
 }
 

@@ -88,7 +88,7 @@ impl Sinusoidal {
     fn waves(&self, positions: &Positions, device: &Device) -> Tensor<3> {
         let values: Vec<f32> = self
             .frequencies
-            .angles(positions.values())
+            .angles(positions.in_text())
             .flat_map(|angle| [(self.fixed * angle.sin()) as f32, (self.fixed * angle.cos()) as f32])
             .collect();
         let shape = [positions.rows(), positions.length(), self.frequencies.dim()];

@@ -23,7 +23,6 @@
 //! their inner product: `q' = [q + u | g turned to i]`, `k' = [k | cos(j w) | sin(j w)]`. Where rows are read at
 //! consecutive positions, the kernel gets `r_n` of every distance instead: `head_dim` channels for each, and not `width`.
 
-use crate::distance::ChosenRows;
 use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, HeadUse, MapsByDistance, Position, PositionUse, QueryBlock, Rows, ScoreForm, check_base};
 use crate::frequency::Frequencies;
 use crate::init::Init;
@@ -33,6 +32,7 @@ use crate::positions::Positions;
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor, TensorData};
 use longwave_core::{Error, Result};
+use longwave_kernels::VectorTable;
 use longwave_kernels::device::constant;
 
 keys! {
@@ -130,7 +130,7 @@ impl TransformerXl {
         let shape = [positions.rows(), 1, positions.length(), self.frequencies.inv_freq.len()];
         [f64::cos as fn(f64) -> f64, f64::sin].map(|wave| {
             let values: Vec<f32> =
-                self.frequencies.angles(positions.values()).map(|angle| wave(angle) as f32).collect();
+                self.frequencies.angles(positions.in_text()).map(|angle| wave(angle) as f32).collect();
             constant(TensorData::new(values, shape), device)
         })
     }
@@ -196,7 +196,7 @@ impl Position for TransformerXl {
             .swap_dims(0, 1);
         let shift = (v_bias - u.clone()).reshape([heads, dim, 1]);
         let key_bias = keys.clone().matmul(shift).reshape([heads, distances]);
-        let keys = ChosenRows::new(block, |n| n as usize).vectors(keys);
+        let keys = VectorTable { vectors: keys, buckets: (0..distances as u32).collect() };
         ScoreForm::Maps(MapsByDistance { query_bias: u, keys, key_bias })
     }
 

@@ -10,7 +10,7 @@
 //! formed. A position at or past `table_size` is rejected; interpolated by s, the table is read at m / s,
 //! between rows, and distances are divided by s.
 
-use super::learned::{extend, past_the_table};
+use super::learned::past_the_table;
 use super::t5::Buckets;
 use crate::distance::bias_by_distance;
 use crate::encoding::{
@@ -74,8 +74,6 @@ pub struct Tupe {
     pub rel_table: Option<Param<Tensor<2>>>,
     #[module(skip)]
     buckets: Buckets,
-    #[module(skip)]
-    scale: f64,
     /// Decides the rows of a longer table that is filled at random.
     #[module(skip)]
     seed: u64,
@@ -127,7 +125,6 @@ impl Configure for Config {
             u_k: init.normal("position.tupe.u_k", [width, kv_heads * head_dim], 0.02),
             rel_table: relative.then(|| init.normal("position.tupe.rel_table", [heads, self.buckets], 0.02)),
             buckets: self.buckets(),
-            scale: 1.0,
             seed: init.seed(),
         }
     }
@@ -138,8 +135,7 @@ impl Tupe {
     fn widened(&self, x: Tensor<4>, projection: &Param<Tensor<2>>, positions: &Positions) -> Tensor<4> {
         let [batch, heads, length, dim] = x.dims();
         let size = self.table.dims()[0];
-        let places: Vec<Between> =
-            positions.values().iter().map(|m| Between::rows(m / self.scale, size)).collect();
+        let places: Vec<Between> = positions.values().iter().map(|m| Between::rows(*m, size)).collect();
         let p = read(self.table.val(), &places);
         let centred = p.clone() - p.mean_dim(1);
         let deviation = centred.clone().square().mean_dim(1).add_scalar(EPS).sqrt();
@@ -188,7 +184,7 @@ impl Position for Tupe {
     fn bias(&self, block: QueryBlock<'_>) -> Bias {
         match &self.rel_table {
             Some(table) => {
-                bias_by_distance(block, self.scale, |distances| self.buckets.read(table.val(), distances))
+                bias_by_distance(block, |distances| self.buckets.read(table.val(), distances))
             }
             None => Bias::None,
         }
@@ -201,7 +197,7 @@ impl Position for Tupe {
     fn check(&self, positions: &Positions) -> Result<()> {
         let size = self.table.lazy_shape()[0];
         match positions.largest() {
-            Some(largest) if largest >= size as f64 * self.scale => {
+            Some(largest) if largest >= size as f64 * positions.scale() => {
                 Err(past_the_table("tupe", largest, size))
             }
             _ => Ok(()),
@@ -210,15 +206,11 @@ impl Position for Tupe {
 
     fn extend_table(&mut self, longer: &Longer) -> Result<bool> {
         let fresh = Fresh { seed: self.seed, mean: 0.0, deviation: 0.02 };
-        extend(&mut self.table, self.scale, longer, fresh)
+        self.table = longer.extend(&self.table, fresh)?;
+        Ok(true)
     }
 
-    fn interpolate(&mut self, scale: f64) -> bool {
-        self.scale *= scale;
-        true
-    }
-
-    fn summaries(&self, positions: &[f64]) -> Vec<Summary> {
-        self.rel_table.iter().map(|_| self.buckets.summary(positions, self.scale)).collect()
+    fn summaries(&self, positions: &Positions) -> Vec<Summary> {
+        self.rel_table.iter().map(|_| self.buckets.summary(positions)).collect()
     }
 }

@@ -56,8 +56,9 @@ impl Extend for Convert {
     fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {
         let mut any = false;
         for encoding in reading.encodings_mut() {
+            let divided = encoding.interpolation() > 1.0;
             if let Some(radix) = encoding.get_mut::<Radix>() {
-                radix.convert(self.beta_new, self.reading, lengths)?;
+                radix.convert(self.beta_new, self.reading, divided, lengths)?;
                 any = true;
             }
         }

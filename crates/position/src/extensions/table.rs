@@ -48,6 +48,12 @@ impl Extend for LongerTable {
         let longer = Longer { size: lengths.length, fill: self.fill, alpha: self.alpha };
         let mut any = false;
         for encoding in reading.encodings_mut() {
+            if encoding.capabilities().table_rows.is_some() && encoding.interpolation() > 1.0 {
+                return Err(Error::usage(
+                    "the table is read between its rows already, and cannot be made longer as well",
+                )
+                .hint("extend the table or interpolate it, not both"));
+            }
             any |= encoding.extend_table(&longer)?;
         }
         if any { Ok(()) } else { Err(not_applicable(Self::KIND, "a learned table of vectors by position", reading)) }

@@ -99,7 +99,7 @@ impl Inputs {
         let [mut q, mut k, _] = self.qkv.clone();
         let input = Some(LayerInput { all: input, first: 0 });
         let rows = Rows { input, ..self.rows(encoding, layer, positions) };
-        if let Some(rotation) = encoding.rotation(layer) {
+        if let Some(rotation) = encoding.rotation(layer).map(|rotation| rotation.over(positions.scale())) {
             let [q_table, k_table] = rotation.tables(positions, &q.device());
             (q, k) = (rotate(q, &q_table), rotate(k, &k_table));
         }

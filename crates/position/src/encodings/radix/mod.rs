@@ -122,8 +122,7 @@ impl Config {
 
     /// The first position that has no digits.
     fn reach(&self) -> f64 {
-        let scale = if self.variant == Variant::Interpolate { self.s } else { 1.0 };
-        power(self.base() as f64, self.digits) * scale
+        power(self.base() as f64, self.digits) * if self.variant == Variant::Interpolate { self.s } else { 1.0 }
     }
 
     /// The digits of a position, lowest first, as they are read: fractional where interpolated.
@@ -134,8 +133,7 @@ impl Config {
         let digit = |j: usize| (whole / power(base, j)).floor().rem_euclid(base);
         let mut digits: Vec<f64> = (0..self.digits).map(digit).collect();
         match self.variant {
-            Variant::Direct => {}
-            Variant::Interpolate => digits[0] += at - whole,
+            Variant::Direct | Variant::Interpolate => digits[0] += at - whole,
             Variant::Convert if self.digits_as == DigitsAs::Numbers && self.reading == DigitReading::Raw => {}
             Variant::Convert => {
                 let beta = self.beta as f64;
@@ -227,9 +225,9 @@ fn raw_rows(key: &str, beta: usize) -> Error {
 impl Radix {
     /// Reads positions in a larger base with the trained rows or weights; see
     /// [`convert`](crate::extensions::convert).
-    pub fn convert(&mut self, base: Option<usize>, reading: DigitReading, lengths: Lengths) -> Result<()> {
+    pub fn convert(&mut self, base: Option<usize>, reading: DigitReading, divided: bool, lengths: Lengths) -> Result<()> {
         let Config { variant, digits_as, beta, .. } = self.config;
-        if variant != Variant::Direct {
+        if divided || variant != Variant::Direct {
             return Err(Error::usage("`radix` was trained with positions that are not read directly")
                 .hint("convert models with `position.variant = \"direct\"`"));
         }
@@ -305,7 +303,7 @@ impl Position for Radix {
     }
 
     fn check(&self, positions: &Positions) -> Result<()> {
-        let reach = self.config.reach();
+        let reach = self.config.reach() * positions.scale();
         if let Some(largest) = positions.largest().filter(|&largest| largest >= reach) {
             return Err(Error::usage(format!(
                 "`radix` has no digits for position {largest}: {} of base {} end at {reach}",
@@ -317,8 +315,8 @@ impl Position for Radix {
                  \"convert\"]`), or train with more digits",
             ));
         }
-        let fractional = positions.values().iter().find(|m| m.fract() != 0.0);
-        match fractional.filter(|_| self.config.variant != Variant::Interpolate) {
+        let fractional = positions.in_text().iter().find(|m| m.fract() != 0.0);
+        match fractional.filter(|_| self.config.variant != Variant::Interpolate && positions.scale() == 1.0) {
             Some(position) => {
                 Err(Error::usage(format!("`radix` has no digits for the fractional position {position}"))
                     .hint("use whole positions, or `variant = \"interpolate\"`"))
@@ -328,17 +326,13 @@ impl Position for Radix {
     }
 
     /// Only from the trained base: a converted position has no interpolation.
-    fn interpolate(&mut self, scale: f64) -> bool {
-        if self.config.variant == Variant::Convert {
-            return false;
-        }
-        self.config.variant = Variant::Interpolate;
-        self.config.s *= scale;
-        true
+    fn interpolates(&self) -> bool {
+        self.config.variant != Variant::Convert
     }
 
-    fn summaries(&self, positions: &[f64]) -> Vec<Summary> {
-        let rows = positions.iter().map(|&m| [vec![m], self.config.coordinates(m)].concat());
+    fn summaries(&self, positions: &Positions) -> Vec<Summary> {
+        let pairs = positions.in_text().iter().zip(positions.values());
+        let rows = pairs.map(|(&m, &read)| [vec![m], self.config.coordinates(read)].concat());
         // The lowest digit comes first.
         let names: Vec<String> = (0..self.config.digits).map(|j| format!("digit {j}")).collect();
         let columns: Vec<&str> = std::iter::once("position").chain(names.iter().map(String::as_str)).collect();

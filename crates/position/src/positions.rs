@@ -59,7 +59,11 @@ impl Positions {
     #[must_use]
     pub fn over(&self, scale: f64) -> Self {
         let in_text = self.in_text.clone();
-        let values = if scale == 1.0 { in_text.clone() } else { in_text.iter().map(|m| m / scale).collect() };
+        let values = if scale.total_cmp(&1.0).is_eq() {
+            in_text.clone()
+        } else {
+            in_text.iter().map(|m| m / scale).collect()
+        };
         Self { in_text, scale, values, ..*self }
     }
 

@@ -5,6 +5,7 @@ use burn::tensor::{Device, Int, Tensor};
 use longwave_core::{Error, Result};
 use longwave_kernels::{Bias, Layout};
 use longwave_position::encoding::{Dimensions, HeadUse, QueryBlock, Rows};
+use longwave_position::encodings::abacus::Abacus;
 use longwave_position::encodings::fope::Fope;
 use longwave_position::encodings::radix::Radix;
 use longwave_position::encodings::{self, Encoding};
@@ -90,7 +91,7 @@ impl<'a> Written<'a> {
             if let Some(radix) = read.get::<Radix>() {
                 entry.extend(object(serde_json::to_value(radix.config()).map_err(failed)?));
             }
-            if let Some(digits) = read.clone().digits() {
+            if let Some(digits) = read.clone().get_mut().and_then(Abacus::of_tokenizer) {
                 entry.insert("digits".to_owned(), json!(digits));
             }
             if let Some(fope) = read.get::<Fope>().filter(|fope| fope.cos_coef.is_none()) {

@@ -10,7 +10,7 @@ mod config;
 mod geometry;
 mod rows;
 
-use crate::frequency::{Frequencies, Rotation};
+use crate::frequency::{Frequencies, Rotation, Side};
 use crate::parameter::ParameterSpec;
 use crate::positions::Positions;
 use crate::summary::Summary;
@@ -35,7 +35,7 @@ pub enum ScoreForm {
     /// Nothing, or nothing that is described.
     #[default]
     Plain,
-    /// What `map_query` and `map_key` do, at consecutive positions. [`Plain`](Self::Plain) where they are faster for the queries at
+    /// What `map_heads` does, at consecutive positions. [`Plain`](Self::Plain) where it is faster for the queries at
     /// hand.
     Maps(MapsByDistance),
     /// What `scores` and `values` do. An encoding with [`Capabilities::adds_vectors`] has it wherever
@@ -49,8 +49,8 @@ pub enum ScoreForm {
     Reflections(Reflections),
 }
 
-/// What the hooks `map_query` and `map_key` do, described for a kernel: with n the distance of a query and a key, the
-/// product of the maps is `(q_i + query_bias) · (k_j + keys[n]) + key_bias[n]`, with q and k as they were.
+/// What the hook `map_heads` does, described for a kernel: with n the distance of a query and a key, the
+/// product of q and k is `(q_i + query_bias) · (k_j + keys[n]) + key_bias[n]`, with q and k as they were.
 #[derive(Clone, Debug)]
 pub struct MapsByDistance {
     /// `[heads, head_dim]`.
@@ -149,17 +149,12 @@ pub trait Position {
         None
     }
 
-    /// (b) Another map of q `[batch, heads, queries, head_dim]`; `rows.positions` are those of the queries, and
-    /// `rows.input` says which rows of the block's input they are. The result may be wider than v; k then must be too.
-    fn map_query(&self, q: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
-        let _ = rows;
-        q
-    }
-
-    /// (b) Another map of k `[batch, kv_heads, length, head_dim]`; `rows.positions` are those of the keys.
-    fn map_key(&self, k: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
-        let _ = rows;
-        k
+    /// (b) Another map of q `[batch, heads, queries, head_dim]` and of k `[batch, kv_heads, length, head_dim]`; `rows.positions` are
+    /// those of the queries or keys, and `rows.input` says which rows of the block's input they are. The result may be wider than v;
+    /// that of the other side then must be too.
+    fn map_heads(&self, x: Tensor<4>, side: Side, rows: Rows<'_>) -> Tensor<4> {
+        let _ = (side, rows);
+        x
     }
 
     /// (c) What is added to the logits of the block's queries, as a description where possible.
@@ -196,7 +191,7 @@ pub trait Position {
         None
     }
 
-    /// (b, d) What `map_query`, `map_key`, `scores` and `values` do with the queries at hand, as a description: a model that reads
+    /// (b, d) What `map_heads`, `scores` and `values` do with the queries at hand, as a description: a model that reads
     /// it calls none of them.
     fn score_form(&self, block: QueryBlock<'_>) -> ScoreForm {
         let _ = block;
@@ -241,12 +236,6 @@ pub trait Position {
     fn extend_table(&mut self, longer: &Longer) -> Result<bool> {
         let _ = longer;
         Ok(false)
-    }
-
-    /// The tokens that are digits, where the encoding reads them and leaves it to the tokenizer which they are: those of
-    /// the tokenizer are put in their place before a text is read.
-    fn digits(&mut self) -> Option<&mut Vec<u32>> {
-        None
     }
 
     /// Tables of the encoding's own numbers (slopes, buckets, digits) for `longwave inspect`, as an extension leaves

@@ -139,6 +139,13 @@ impl Abacus {
     }
 }
 
+impl Abacus {
+    /// The tokens that are digits, where the tokenizer says which they are: its own take their place before a text is read.
+    pub fn of_tokenizer(&mut self) -> Option<&mut Vec<u32>> {
+        self.from_tokenizer.then_some(&mut self.digits)
+    }
+}
+
 impl Position for Abacus {
     fn parameters(&self) -> Vec<ParameterSpec> {
         vec![ParameterSpec::decayed("table", &["table_size", "width"])]
@@ -189,10 +196,6 @@ impl Position for Abacus {
             "train with a `table_size` above {length}, or read texts of at most {} tokens",
             size - 1
         )))
-    }
-
-    fn digits(&mut self) -> Option<&mut Vec<u32>> {
-        self.from_tokenizer.then_some(&mut self.digits)
     }
 }
 
@@ -265,8 +268,9 @@ mod tests {
     #[test]
     fn digits_come_from_the_tokenizer_unless_they_are_given() {
         let mut given = build(TEXT, &Device::flex());
-        assert!(given.digits().is_none());
+        assert!(given.get_mut().and_then(Abacus::of_tokenizer).is_none());
         let mut open = build("kind = \"abacus\"", &Device::flex());
-        assert_eq!(open.digits().unwrap().as_slice(), (48..58).collect::<Vec<u32>>());
+        let digits = open.get_mut().and_then(Abacus::of_tokenizer).unwrap();
+        assert_eq!(digits.as_slice(), (48..58).collect::<Vec<u32>>());
     }
 }

@@ -18,7 +18,7 @@
 use crate::encoding::{
     Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Position, PositionUse, Rows, check_base,
 };
-use crate::frequency::Frequencies;
+use crate::frequency::{Frequencies, Side};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::per_layer::at_layer;
@@ -216,12 +216,8 @@ impl Position for Fope {
         }
     }
 
-    fn map_query(&self, q: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
-        self.mapped(q, rows)
-    }
-
-    fn map_key(&self, k: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
-        self.mapped(k, rows)
+    fn map_heads(&self, x: Tensor<4>, _side: Side, rows: Rows<'_>) -> Tensor<4> {
+        self.mapped(x, rows)
     }
 
     fn frequencies(&self) -> Option<&Frequencies> {

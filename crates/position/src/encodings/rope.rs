@@ -40,7 +40,7 @@ pub use schedule::{Spacing, Tau};
 use crate::encoding::{
     Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Position, PositionUse, Rows, check_base,
 };
-use crate::frequency::{Frequencies, Rotation, share_of_bands};
+use crate::frequency::{Frequencies, Rotation, share_of_bands, Side};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use burn::module::{Module, Param};
@@ -196,12 +196,8 @@ impl Position for Rope {
         self.log_frequencies.is_none().then(|| self.rotation.clone())
     }
 
-    fn map_query(&self, q: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
-        self.turned(q, rows)
-    }
-
-    fn map_key(&self, k: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
-        self.turned(k, rows)
+    fn map_heads(&self, x: Tensor<4>, _side: Side, rows: Rows<'_>) -> Tensor<4> {
+        self.turned(x, rows)
     }
 
     /// None where they are learned: every layer has its own.
@@ -222,7 +218,6 @@ impl Position for Rope {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frequency::Side;
     use crate::positions::Positions;
     use burn::tensor::{Device, Distribution};
     use longwave_kernels::rotate;

@@ -20,6 +20,7 @@ use crate::encoding::{
     Capabilities, Configure, Dimensions, Extrapolation, HeadUse, LayerInput, Position, PositionUse, Rows,
     check_at_least, check_at_most, check_base, check_positive,
 };
+use crate::frequency::Side;
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::per_layer::at_layer;
@@ -200,12 +201,8 @@ impl Position for SelectiveRope {
         }
     }
 
-    fn map_query(&self, q: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
-        self.turned(q, rows)
-    }
-
-    fn map_key(&self, k: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
-        self.turned(k, rows)
+    fn map_heads(&self, x: Tensor<4>, _side: Side, rows: Rows<'_>) -> Tensor<4> {
+        self.turned(x, rows)
     }
 }
 
@@ -235,7 +232,7 @@ mod tests {
         let rows =
             Rows { input: Some(LayerInput { all: &input, first: 2 }), ..Rows::new(0, &tokens, &positions) };
         let norm = |x: Tensor<4>| x.square().sum_dim(3).sqrt();
-        let off = (norm(encoding.map_query(q.clone(), rows)) - norm(q)).abs().max().into_scalar::<f32>();
+        let off = (norm(encoding.map_heads(q.clone(), Side::Query, rows)) - norm(q)).abs().max().into_scalar::<f32>();
         assert!(off < 1e-5, "{off}");
     }
 

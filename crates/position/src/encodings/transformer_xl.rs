@@ -24,7 +24,7 @@
 //! consecutive positions, the kernel gets `r_n` of every distance instead: `head_dim` channels for each, and not `width`.
 
 use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, HeadUse, MapsByDistance, Position, PositionUse, QueryBlock, Rows, ScoreForm, check_base};
-use crate::frequency::Frequencies;
+use crate::frequency::{Frequencies, Side};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::per_layer::at_layer;
@@ -157,10 +157,15 @@ impl Position for TransformerXl {
         }
     }
 
-    fn map_query(&self, q: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
-        let [_, heads, _, dim] = q.dims();
-        let [cos, sin] = self.waves(rows.positions, &q.device());
+    fn map_heads(&self, x: Tensor<4>, side: Side, rows: Rows<'_>) -> Tensor<4> {
+        let [batch, heads, length, dim] = x.dims();
+        let waves = self.waves(rows.positions, &x.device());
         let half = self.frequencies.inv_freq.len();
+        if side == Side::Key {
+            let [cos, sin] = waves.map(|wave| wave.expand([batch, heads, length, half]));
+            return Tensor::cat(vec![x, cos, sin], 3);
+        }
+        let ([cos, sin], q) = (waves, x);
         let bias = |parameter| at_layer::<3, 2>(parameter, rows.layer).reshape([1, heads, 1, dim]);
         let w_r = self.key_matrix(rows, [heads, dim]).reshape([1, 2 * half, heads, dim]);
         let g = (q.clone() + bias(&self.v_bias)).matmul(w_r.permute([0, 2, 3, 1])); // [.., width]
@@ -168,14 +173,6 @@ impl Position for TransformerXl {
         let with_cos = g_sin.clone() * sin.clone() + g_cos.clone() * cos.clone();
         let with_sin = g_cos * sin - g_sin * cos;
         Tensor::cat(vec![q + bias(&self.u), with_cos, with_sin], 3)
-    }
-
-    fn map_key(&self, k: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
-        let [batch, heads, length, _] = k.dims();
-        let [cos, sin] = self
-            .waves(rows.positions, &k.device())
-            .map(|wave| wave.expand([batch, heads, length, self.frequencies.inv_freq.len()]));
-        Tensor::cat(vec![k, cos, sin], 3)
     }
 
     fn score_form(&self, block: QueryBlock<'_>) -> ScoreForm {

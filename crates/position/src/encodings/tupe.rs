@@ -16,6 +16,7 @@ use crate::distance::bias_by_distance;
 use crate::encoding::{
     Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Position, QueryBlock, Rows, check_at_least,
 };
+use crate::frequency::Side;
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::positions::Positions;
@@ -172,13 +173,12 @@ impl Position for Tupe {
         }
     }
 
-    fn map_query(&self, q: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
-        // Two terms share the variance: 1 / sqrt(2d) instead of 1 / sqrt(d).
-        self.widened(q, &self.u_q, rows.positions).div_scalar(2f64.sqrt())
-    }
-
-    fn map_key(&self, k: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
-        self.widened(k, &self.u_k, rows.positions)
+    fn map_heads(&self, x: Tensor<4>, side: Side, rows: Rows<'_>) -> Tensor<4> {
+        match side {
+            // Two terms share the variance: 1 / sqrt(2d) instead of 1 / sqrt(d).
+            Side::Query => self.widened(x, &self.u_q, rows.positions).div_scalar(2f64.sqrt()),
+            Side::Key => self.widened(x, &self.u_k, rows.positions),
+        }
     }
 
     fn bias(&self, block: QueryBlock<'_>) -> Bias {

@@ -6,7 +6,7 @@ use crate::encoding::{
     Capabilities, Dimensions, Heads, MapsByDistance, Position, PositionUse, QueryBlock, Relative, Rows,
     ScoreForm,
 };
-use crate::frequency::{Frequencies, Rotation};
+use crate::frequency::{Frequencies, Rotation, Side};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::positions::Positions;
@@ -203,16 +203,12 @@ impl Position for Wrong {
         (self.mistake == SilentRotation).then(|| Rotation::new(Frequencies::geometric(1e4, 4), Layout::Half))
     }
 
-    fn map_query(&self, q: Tensor<4>, _rows: Rows<'_>) -> Tensor<4> {
+    fn map_heads(&self, x: Tensor<4>, _side: Side, _rows: Rows<'_>) -> Tensor<4> {
         match self.mistake {
-            SilentlyWider => Tensor::cat(vec![q.clone(), q], 3),
-            SilentlyMaps => q * 2.0,
-            _ => q,
+            SilentlyWider => Tensor::cat(vec![x.clone(), x], 3),
+            SilentlyMaps => x * 2.0,
+            _ => x,
         }
-    }
-
-    fn map_key(&self, k: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
-        self.map_query(k, rows)
     }
 
     fn bias(&self, block: QueryBlock<'_>) -> Bias {

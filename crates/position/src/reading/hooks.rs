@@ -4,7 +4,7 @@ use super::log_n::visible_keys;
 use super::{LayerReading, LogN, Reading, Temperature};
 use crate::encoding::{Geometry, Heads, QueryBlock, Rows, ScoreForm};
 use crate::encodings::Encoding;
-use crate::frequency::Rotation;
+use crate::frequency::{Rotation, Side};
 use crate::positions::Positions;
 use burn::tensor::{Device, Tensor, TensorData};
 use longwave_kernels::device::constant;
@@ -48,14 +48,10 @@ impl Reading {
         self.of(layer).find_map(|(encoding, layer)| encoding.rotation(layer))
     }
 
-    pub fn map_query(&self, q: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
+    /// Hook (b): every map of q or k.
+    pub fn map_heads(&self, x: Tensor<4>, side: Side, rows: Rows<'_>) -> Tensor<4> {
         self.readers(rows.layer, rows.positions)
-            .fold(q, |q, reader| reader.encoding.map_query(q, reader.rows(rows)))
-    }
-
-    pub fn map_key(&self, k: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
-        self.readers(rows.layer, rows.positions)
-            .fold(k, |k, reader| reader.encoding.map_key(k, reader.rows(rows)))
+            .fold(x, |x, reader| reader.encoding.map_heads(x, side, reader.rows(rows)))
     }
 
     /// Hook (c): what the encodings of the layer add to the logits of the queries at hand, before the layer's

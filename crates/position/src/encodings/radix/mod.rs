@@ -316,7 +316,8 @@ impl Position for Radix {
             ));
         }
         let fractional = positions.in_text().iter().find(|m| m.fract() != 0.0);
-        match fractional.filter(|_| self.config.variant != Variant::Interpolate && positions.scale() == 1.0) {
+        let divides = self.config.variant == Variant::Interpolate || positions.scale() > 1.0;
+        match fractional.filter(|_| !divides) {
             Some(position) => {
                 Err(Error::usage(format!("`radix` has no digits for the fractional position {position}"))
                     .hint("use whole positions, or `variant = \"interpolate\"`"))

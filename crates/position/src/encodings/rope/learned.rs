@@ -143,15 +143,15 @@ mod tests {
                 };
                 let rope = built(&Config { fraction, learned: Some(learned), ..Config::default() });
                 assert!(rope.rotation(1).is_none() && rope.frequencies().is_none());
-                let off = distance(rope.map_query(x.clone(), rows), expected(&plain, &positions));
+                let off = distance(rope.map_heads(x.clone(), Side::Query, rows), expected(&plain, &positions));
                 assert!(off < 1e-3, "{learned:?}: {off}");
                 // Half as fast, by the parameter and by the positions.
                 let halved = positions.map(|m| m / 2.0);
                 let slower = rope.log_frequencies.as_ref().unwrap().val() - (16.0 * 2f64.ln());
                 let learnt = Rope { log_frequencies: Some(Param::from_tensor(slower)), ..rope.clone() };
-                assert!(distance(learnt.map_key(x.clone(), rows), expected(&plain, &halved)) < 1e-3);
+                assert!(distance(learnt.map_heads(x.clone(), Side::Key, rows), expected(&plain, &halved)) < 1e-3);
                 let interpolated = Rows { positions: &positions.over(2.0), ..rows };
-                assert!(distance(rope.map_key(x.clone(), interpolated), expected(&plain, &halved)) < 1e-3);
+                assert!(distance(rope.map_heads(x.clone(), Side::Key, interpolated), expected(&plain, &halved)) < 1e-3);
             }
         }
     }

@@ -29,6 +29,7 @@ use longwave_kernels::{
     self as kernels, Heads, Precision, RelativeVectors, repeat_heads, rms_norm, split_rotate, unit_norm,
 };
 use longwave_position::encoding::{LayerInput, MapsByDistance, PositionMap, QueryBlock, Rows, ScoreForm};
+use longwave_position::frequency::Side;
 use longwave_position::reading::{AttentionKind, Remainder, StickBreaking};
 use longwave_position::{Init, Reading};
 use route::{Route, is_described};
@@ -204,7 +205,7 @@ impl Attention {
                 attend_by_distance([q, k, v], maps, options, block, reading)
             } else {
                 let rows = Rows { input: Some(LayerInput { all: &input, first: 0 }), ..rows };
-                let (q, k) = (reading.map_query(q, rows), reading.map_key(k, rows));
+                let (q, k) = (reading.map_heads(q, Side::Query, rows), reading.map_heads(k, Side::Key, rows));
                 with_sink([sharpened(q, block, reading), k, v], &options, block, reading)
             }
         } else {

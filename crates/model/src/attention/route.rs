@@ -108,7 +108,8 @@ fn obstacle(reading: &Reading, rows: Rows<'_>) -> Option<Why> {
         Some(Why::ScaledLogits)
     } else if reading.needs_scores(rows.layer, rows.positions) {
         let itself = |place: &longwave_position::reading::LayerEncoding| {
-            reading.encodings()[place.encoding].needs_scores(rows.positions)
+            let encoding = &reading.encodings()[place.encoding];
+            encoding.needs_scores(&encoding.reads(rows.positions))
         };
         Some(if layer.encodings.iter().any(itself) { Why::Scores } else { Why::SeveralTerms })
     } else if layer.mask.by_index(rows.positions).is_none() {

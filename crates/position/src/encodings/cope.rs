@@ -16,22 +16,14 @@ use burn::tensor::{Bool, Tensor, TensorData, activation::sigmoid};
 use longwave_core::Result;
 use longwave_kernels::device::constant;
 use longwave_kernels::{CountedVectors, RelativeVectors};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-/// Keys of `kind = "cope"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// Number of counted positions.
-    pub npos: usize,
-    /// Whether the gates read the scaled scores.
-    pub gate_scaled: bool,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { npos: 64, gate_scaled: true }
+keys! {
+    /// Keys of `kind = "cope"`.
+    pub struct Config {
+        /// Number of counted positions.
+        pub npos: usize = 64,
+        /// Whether the gates read the scaled scores.
+        pub gate_scaled: bool = true,
     }
 }
 

@@ -6,7 +6,7 @@
 //! `[layers, 2 heads, hidden]`, w2 `[layers, hidden, heads]`. Interpolated by s, distances are divided by s.
 
 use super::{kerple::LEAST, kerple::logarithmic};
-use crate::distance::{as_block, of_block, whole};
+use crate::distance::{as_block, consecutive, of_block};
 use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, Heads, PairTerms, Position, PositionUse, QueryBlock, ScoreForm, check_hidden};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
@@ -16,20 +16,12 @@ use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use longwave_core::Result;
 use longwave_kernels::{PairNetwork, pair_network};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-/// Keys of `kind = "dape"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// Width of the hidden layer.
-    pub hidden: usize,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { hidden: 32 }
+keys! {
+    /// Keys of `kind = "dape"`.
+    pub struct Config {
+        /// Width of the hidden layer.
+        pub hidden: usize = 32,
     }
 }
 
@@ -48,8 +40,6 @@ pub struct Dape {
     pub w2: Param<Tensor<3>>,
     /// `[layers, heads]`.
     pub b2: Param<Tensor<2>>,
-    #[module(skip)]
-    scale: f64,
 }
 
 impl Configure for Config {
@@ -79,7 +69,6 @@ impl Configure for Config {
             b1,
             w2,
             b2,
-            scale: 1.0,
         }
     }
 }
@@ -127,7 +116,7 @@ impl Position for Dape {
 
     fn scores(&self, scores: Tensor<4>, _heads: Heads<'_>, block: QueryBlock<'_>) -> Tensor<4> {
         let layer = block.rows.layer;
-        let distances = of_block(block, self.scale);
+        let distances = of_block(block);
         let bias = as_block(self.penalties(layer, &distances), block);
         pair_network(scores, bias, &self.network(layer), block.queries.start)
     }
@@ -138,13 +127,8 @@ impl Position for Dape {
             return ScoreForm::Plain;
         }
         ScoreForm::Network(PairTerms {
-            bias: self.penalties(layer, &whole(block.queries.end, self.scale)),
+            bias: self.penalties(layer, &consecutive(block)),
             network: self.network(layer),
         })
-    }
-
-    fn interpolate(&mut self, scale: f64) -> bool {
-        self.scale *= scale;
-        true
     }
 }

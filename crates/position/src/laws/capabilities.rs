@@ -3,6 +3,7 @@
 use super::inputs::{Inputs, SCALE, attend, dimensions, random};
 use super::{Build, Outcome, apart, ensure};
 use crate::encoding::{HeadUse, Heads, MapsByDistance, PairTerms, QueryBlock, Relative, ScoreForm};
+use crate::frequency::Side;
 use crate::positions::Positions;
 use burn::tensor::{Device, Tensor};
 use longwave_kernels::{
@@ -100,7 +101,7 @@ pub(super) fn of_scores(build: Build<'_>) -> Outcome {
     Ok(())
 }
 
-/// The described maps do what `map_query` and `map_key` do.
+/// The described maps do what `map_heads` does.
 pub(super) fn of_described_maps(build: Build<'_>) -> Outcome {
     let device = Device::flex();
     let subject = build(&dimensions(), &device);
@@ -148,12 +149,12 @@ pub(super) fn of_heads(build: Build<'_>) -> Outcome {
         let block = QueryBlock { rows, queries: &(0..LENGTH), input: &inputs.hidden };
         let [own_q, own_k, _] = inputs.qkv.clone();
         let maps = [
-            apart(&position.map_query(own_q.clone(), rows), &own_q),
-            apart(&position.map_key(own_k.clone(), rows), &own_k),
+            apart(&position.map_heads(own_q.clone(), Side::Query, rows), &own_q),
+            apart(&position.map_heads(own_k.clone(), Side::Key, rows), &own_k),
         ];
         // A map that does nothing gives back the same bits.
         ensure(maps.iter().all(|apart| apart.to_bits() == 0), || {
-            "`map_query` or `map_key` changes its input, and `head_use` is `None`".to_owned()
+            "`map_heads` changes its input, and `head_use` is `None`".to_owned()
         })?;
         let scores = q.clone().matmul(k.clone().swap_dims(2, 3));
         let [other_q, other_k] = [q.clone().mul_scalar(2.0), k.clone().mul_scalar(3.0)];

@@ -1,5 +1,6 @@
 //! `temperature`: what divides the logits, one number for all heads or one for each head of each layer.
 
+use crate::encoding::check_positive;
 use crate::reading::{LayerReading, Temperature};
 use longwave_core::{Error, Result};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -18,22 +19,19 @@ pub enum Temperatures {
 }
 
 impl Temperatures {
-    pub(super) fn check(&self, section: &str) -> Result<()> {
-        let key = format!("{section}.temperature");
-        let numbers: Vec<(String, f64)> = match self {
-            Self::All(temperature) => vec![(key, *temperature)],
-            Self::Heads(rows) => {
-                let of_row = |(layer, row): (usize, &Vec<f64>)| {
-                    let number = |(head, &number): (usize, &f64)| (format!("{key}[{layer}][{head}]"), number);
-                    row.iter().enumerate().map(number).collect::<Vec<_>>()
-                };
-                rows.iter().enumerate().flat_map(of_row).collect()
-            }
+    pub(crate) fn check(&self, section: &str) -> Result<()> {
+        let check = |key: &str, number: f64| {
+            check_positive(section, key, number).map_err(|error| {
+                error.hint("it divides the logits: below 1 sharpens attention, above 1 flattens it")
+            })
         };
-        match numbers.into_iter().find(|(_, number)| !(number.is_finite() && *number > 0.0)) {
-            None => Ok(()),
-            Some((key, number)) => Err(Error::value(&key, number, "it must be a number above 0")
-                .hint("it divides the logits: below 1 sharpens attention, above 1 flattens it")),
+        match self {
+            Self::All(temperature) => check("temperature", *temperature),
+            Self::Heads(rows) => rows.iter().enumerate().try_for_each(|(layer, row)| {
+                let mut numbers = row.iter().enumerate();
+                numbers
+                    .try_for_each(|(head, number)| check(&format!("temperature[{layer}][{head}]"), *number))
+            }),
         }
     }
 
@@ -59,7 +57,7 @@ impl Temperatures {
     }
 
     /// Divides the logits of those layers that `divides` chooses; the value has a row for every layer.
-    pub(super) fn apply(
+    pub(crate) fn apply(
         &self,
         layers: &mut [LayerReading],
         heads: usize,

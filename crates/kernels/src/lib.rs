@@ -60,7 +60,7 @@ pub use attention::pair::{PairAttention, pair_attention};
 pub use attention::path::{PathAttention, Reflections, path_attention, path_scores};
 pub use attention::{
     Attention, Bias, CountedVectors, Lssar, Normaliser, PartialAttention, RelativeVectors, Softmax,
-    StickBreaking, VectorTable, attention, attention_by_distance, entmax, merge, normalise,
+    StickBreaking, Terms, VectorTable, attention, attention_by_distance, entmax, merge, normalise,
     partial_attention, partial_attention_by_distance, repeat_heads,
 };
 pub use machine::bf16::arithmetic_name as bf16_arithmetic;

@@ -403,6 +403,6 @@ fn attend_by_distance(
     };
     let relative =
         RelativeVectors { keys: Some(keys), key_bias: Some(key_bias), ..RelativeVectors::default() };
-    let options = kernels::Attention { relative, ..options };
+    let options = kernels::Attention { terms: relative.into(), ..options };
     with_sink([sharpened(q, block, reading), k, v], &options, block, reading)
 }

@@ -6,7 +6,7 @@ mod split;
 use crate::Precision;
 use crate::attention::tests::{distances_without_keys, flat_part, rows_without_keys, two_rotations};
 use crate::attention::{
-    Attention, Bias, RelativeVectors, attention, attention_by_distance, partial_attention, reference,
+    Attention, Bias, Terms, attention, attention_by_distance, partial_attention, reference,
 };
 use crate::machine::device::adapter;
 use crate::testing::{assert_matches_on, flat, numbers, padded, tensor};
@@ -136,8 +136,7 @@ impl Case {
             normaliser: std::sync::Arc::new(crate::Softmax),
             scale: 0.7,
             bias: self.bias(kind, &inputs[if far > 0 { 5 } else { 3 }..]),
-            relative: RelativeVectors::default(),
-            counted: None,
+            terms: Terms::default(),
             window: self.window,
             sinks: self.sinks,
             query_scale: self

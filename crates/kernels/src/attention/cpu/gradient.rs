@@ -1,54 +1,48 @@
 //! The gradient of one key head's rows: the probabilities are computed again, block by block.
 
-use super::bias::bias_gradient;
-use super::block::{Block, Keys, Operands};
-use super::call::Call;
-use super::counted::{self, Counts};
-use super::keys::Transposed;
-use super::logits::fill_logits;
-use super::normaliser::Row;
-use super::pieces::ROWS;
-use super::relative::{self, KeyTables, Scratch};
-use super::sums::{OwnRows, Sums};
-use super::{MOST_RANGES, Shape};
+use super::call::Engine;
+use super::sums::{OwnRows, Sums, Targets};
+use crate::attention::block::keys::Transposed;
+use crate::attention::block::pieces::ROWS;
+use crate::attention::block::{Block, Keys, Operands, Tile};
+use crate::attention::normaliser::Row;
+use crate::attention::spec::{MOST_RANGES, Shape};
+use crate::attention::terms::{KeyTable, OfLogits, Part, Room, TileTerm};
 use crate::machine::autodiff::{View, tensor_of, values};
 use crate::machine::buffers::zeros;
 use crate::machine::matmul::Matrix;
 use crate::machine::simd::LANES;
 use burn_flex::FlexTensor;
-use std::borrow::Cow;
 use std::ops::Range;
 
 /// What the backward pass knows of the query rows.
-pub(super) struct Rows<'a> {
+pub(super) struct Rows {
     /// The logs of the sums of exp(logits), `[batch, heads, queries]`.
-    pub(super) log_sums: Cow<'a, [f32]>,
+    log_sums: Vec<f32>,
     /// Their gradient, if they have one.
-    pub(super) gradient: Option<Cow<'a, [f32]>>,
+    gradient: Option<Vec<f32>>,
     /// The gradient of the output, `[batch, heads, queries, value_dim]`.
-    pub(super) output: View<4>,
+    output: View<4>,
 }
 
-impl Rows<'_> {
-    /// Calls with the rows of a call whose output and log sums have these gradients.
-    pub(super) fn with<T>(
-        call: &Call,
+impl Rows {
+    pub(super) fn new(
+        operands: &Operands,
         log_sums: &FlexTensor,
-        of_output: Option<FlexTensor>,
-        of_log_sums: Option<FlexTensor>,
-        compute: impl FnOnce(&Rows<'_>) -> T,
-    ) -> T {
-        let Shape { batch, heads, queries, value_dim, .. } = call.shape;
+        [of_output, of_log_sums]: [Option<FlexTensor>; 2],
+    ) -> Self {
+        let Shape { batch, heads, queries, value_dim, .. } = operands.shape;
         let output = of_output.unwrap_or_else(|| {
             tensor_of(zeros(batch * heads * queries * value_dim), [batch, heads, queries, value_dim])
         });
-        let gradient = of_log_sums.as_ref().map(values);
-        compute(&Rows { log_sums: values(log_sums), gradient, output: View::new(&output) })
+        let numbers = |tensor: &FlexTensor| values(tensor).into_owned();
+        let gradient = of_log_sums.as_ref().map(numbers);
+        Self { log_sums: numbers(log_sums), gradient, output: View::new(&output) }
     }
 
     /// The gradient of the log sums of a block's rows, if the log sums have one.
-    fn of_log_sums(&self, operands: &Operands<'_>, block: &Block) -> Option<&[f32]> {
-        self.gradient.as_ref().map(|gradient| &gradient[first_row(operands, block)..][..block.rows])
+    fn of_log_sums(&self, tile: Tile<'_>) -> Option<&[f32]> {
+        self.gradient.as_ref().map(|gradient| &gradient[tile.first_row()..][..tile.block.rows])
     }
 }
 
@@ -58,21 +52,19 @@ pub(super) struct Buffers {
     logits: Vec<f32>,
     probabilities: Vec<f32>,
     gradient: Vec<f32>,
-    tables: KeyTables,
-    scratch: Scratch,
-    counts: Counts,
+    tables: Vec<KeyTable>,
+    rooms: Vec<Room>,
 }
 
 impl Buffers {
-    pub(super) fn new(operands: &Operands<'_>) -> Self {
-        let logits = operands.scratch();
+    pub(super) fn new(engine: &Engine<'_>) -> Self {
+        let logits = engine.operands.scratch();
         Self {
-            logits: vec![0.0; if operands.normaliser.reads_logits() { logits } else { 0 }],
+            logits: vec![0.0; if engine.operands.normaliser.reads_logits() { logits } else { 0 }],
             probabilities: vec![0.0; logits],
             gradient: vec![0.0; logits],
-            tables: KeyTables::default(),
-            scratch: Scratch::default(),
-            counts: Counts::default(),
+            tables: Vec::new(),
+            rooms: engine.rooms(),
         }
     }
 }
@@ -87,30 +79,28 @@ pub(super) struct Turned {
 /// One key head of one batch row.
 #[derive(Clone, Copy)]
 pub(super) struct Head<'a> {
-    pub(super) operands: &'a Operands<'a>,
-    pub(super) rows: &'a Rows<'a>,
+    pub(super) engine: &'a Engine<'a>,
+    /// [`Engine::parts`].
+    pub(super) of_terms: &'a [(Range<usize>, Vec<Part>, bool)],
+    pub(super) rows: &'a Rows,
     pub(super) batch: usize,
     /// The key head.
     pub(super) of_keys: usize,
-    pub(super) bias_wanted: bool,
 }
 
 impl Head<'_> {
-    /// Query heads of the key head.
-    fn group(&self) -> usize {
-        self.operands.shape.heads / self.operands.shape.key_heads
-    }
-
     /// A range of rows of a query head of the group, as one block.
     pub(super) fn span(&self, member: usize, rows: &Range<usize>) -> Block {
-        self.operands.span(self.batch, self.of_keys * self.group() + member, rows.start, rows.len())
+        let operands = self.engine.operands;
+        operands.span(self.batch, self.of_keys * operands.shape.group() + member, rows.start, rows.len())
     }
 
     /// Fills what its pieces share.
     pub(super) fn turn(&self, turned: &mut Turned) {
-        let all = self.span(0, &(0..self.operands.shape.queries));
-        self.operands.transpose_keys(&all, &mut turned.keys);
-        self.operands.transpose_values(&all, &mut turned.values);
+        let operands = self.engine.operands;
+        let all = self.span(0, &(0..operands.shape.queries));
+        operands.transpose_keys(&all, &mut turned.keys);
+        operands.transpose_values(&all, &mut turned.values);
     }
 
     /// The gradients of a piece of the rows: sets those of `own`, which begins with the piece, and adds to `sums`.
@@ -122,73 +112,87 @@ impl Head<'_> {
         sums: &mut Sums<'_>,
         buffers: &mut Buffers,
     ) {
-        let operands = self.operands;
-        let all = self.span(0, piece);
-        if all.width == 0 {
+        let operands = self.engine.operands;
+        if self.span(0, piece).width == 0 {
             return;
         }
-        for member in 0..self.group() {
+        for member in 0..operands.shape.group() {
             let all = self.span(member, piece);
-            buffers.tables.begin(operands, &all);
+            self.engine.tables(&all, &mut buffers.tables);
             for first in piece.clone().step_by(ROWS) {
                 let block = operands.block(self.batch, all.head, first);
                 if block.width > 0 {
                     self.block(&block, (member, first - piece.start), turned, own, sums, buffers);
                 }
             }
-            let keys = all.all_seen().start;
-            let (mut part, of_keys) = sums.relative_and_k(keys);
-            part.add_queries(operands, &all, &buffers.tables, of_keys);
+            let mut to = Targets::new(sums, own, (member, 0), all.all_seen().start);
+            for (index, (term, (inputs, ..))) in self.terms() {
+                let room = &mut buffers.rooms[index];
+                term.to_keys(self.engine.tile(&all), room, to.keys, &mut to.parts[inputs.clone()]);
+            }
         }
+    }
+
+    /// The terms that take part, each with its number.
+    fn terms(&self) -> impl Iterator<Item = (usize, (&dyn TileTerm, &(Range<usize>, Vec<Part>, bool)))> {
+        let terms = self.engine.terms.iter().map(|term| &**term);
+        terms.zip(self.of_terms).enumerate().filter(|(_, (_, (.., takes_part)))| *takes_part)
     }
 
     /// The gradients of a block, whose first row is `row` of a query head of the group.
     fn block(
         &self,
         block: &Block,
-        (member, row): (usize, usize),
+        at: (usize, usize),
         turned: &Turned,
         own: &mut OwnRows<'_>,
         sums: &mut Sums<'_>,
         buffers: &mut Buffers,
     ) {
-        let Self { operands, rows, .. } = *self;
+        let Self { engine, rows, .. } = *self;
+        let (operands, tile, start) = (engine.operands, engine.tile(block), block.all_seen().start);
         let Turned { keys, values } = turned;
-        let Buffers { logits, probabilities, gradient, tables, scratch, counts } = buffers;
-        fill_logits(operands, block, keys, &tables.products, scratch, counts, probabilities);
-        let kept = &rows.log_sums[first_row(operands, block)..][..block.rows];
+        let Buffers { logits, probabilities, gradient, tables, rooms } = buffers;
+        engine.fill_logits(block, keys, tables, rooms, probabilities);
+        let kept = &rows.log_sums[tile.first_row()..][..block.rows];
         if operands.normaliser.reads_logits() {
             logits.copy_from_slice(probabilities);
         }
         normalise(operands, block, kept, probabilities);
         let output = Operands::rows_of(&rows.output, block, operands.shape.value_dim);
-        sums.relative().add_values(operands, block, probabilities, output, scratch);
-        through_values(operands, block, rows, values, scratch, gradient);
-        through_weights(operands, block, rows, [&*logits, &*probabilities], gradient);
-        to_values(operands, block, rows, probabilities, sums);
-        if self.bias_wanted {
-            let [first, second] = sums.bias(member);
-            let first = own.bias(member, row).unwrap_or(first);
-            let of_log_sums = rows.of_log_sums(operands, block);
-            bias_gradient(operands, block, of_log_sums, probabilities, gradient, [first, second]);
+        for segment in block.seen_once() {
+            let gradient = &mut gradient[segment.at..];
+            operands.multiply(gradient, block.stride, false, 1.0, output, values.of(&segment));
         }
-        tables.collect(operands, block, gradient);
+        block.scatter(gradient);
+        let mut to = Targets::new(sums, own, at, start);
+        for (index, (term, (inputs, ..))) in self.terms() {
+            let (room, parts) = (&mut rooms[index], &mut to.parts[inputs.clone()]);
+            term.through_output(tile, room, probabilities, output, gradient, parts);
+        }
+        through_weights(tile, rows, [&*logits, &*probabilities], gradient);
+        to_values(tile, output, probabilities, sums);
+        let mut to = Targets::new(sums, own, at, start);
+        let of = OfLogits { weights: probabilities, gradient, of_log_sums: rows.of_log_sums(tile) };
+        for (index, (term, (inputs, ..))) in self.terms() {
+            let parts = &mut to.parts[inputs.clone()];
+            term.through_logits(tile, &tables[index], &mut rooms[index], &of, parts);
+        }
         scale_rows(operands, block, gradient);
-        counted::through_counts(operands, block, counts, gradient);
-        through_product(operands, block, gradient, (member, row), own, sums);
-        let queries = own.q(0, member, row);
-        sums.relative().add_keys(operands, block, gradient, scratch, queries);
-        counted::through_products(operands, block, counts, queries, sums.counted());
+        for (index, (term, _)) in self.terms() {
+            term.through_scores(tile, &mut rooms[index], gradient);
+        }
+        through_product(operands, block, gradient, at, own, sums);
+        let mut to = Targets::new(sums, own, at, start);
+        for (index, (term, (inputs, ..))) in self.terms() {
+            let (room, parts) = (&mut rooms[index], &mut to.parts[inputs.clone()]);
+            term.to_queries(tile, room, gradient, to.queries, parts);
+        }
     }
 }
 
-/// Where the rows of a block begin among those of all heads.
-fn first_row(operands: &Operands<'_>, block: &Block) -> usize {
-    (block.batch * operands.shape.heads + block.head) * operands.shape.queries + block.first
-}
-
 /// The weights of the logits again, row by row.
-fn normalise(operands: &Operands<'_>, block: &Block, kept: &[f32], logits: &mut [f32]) {
+fn normalise(operands: &Operands, block: &Block, kept: &[f32], logits: &mut [f32]) {
     for (row, kept) in kept.iter().enumerate() {
         let logits = &mut logits[row * block.stride..][..block.stride];
         let (seen, rest) = logits.split_at_mut(operands.row_end(block, row).next_multiple_of(LANES));
@@ -199,33 +203,11 @@ fn normalise(operands: &Operands<'_>, block: &Block, kept: &[f32], logits: &mut 
     }
 }
 
-/// From the gradient of the output to that of the weights.
-fn through_values(
-    operands: &Operands<'_>,
-    block: &Block,
-    rows: &Rows<'_>,
-    values: &Transposed,
-    scratch: &mut Scratch,
-    gradient: &mut [f32],
-) {
-    let output = Operands::rows_of(&rows.output, block, operands.shape.value_dim);
-    for segment in block.seen_once() {
-        operands.multiply(&mut gradient[segment.at..], block.stride, false, 1.0, output, values.of(&segment));
-    }
-    block.scatter(gradient);
-    relative::through_values(operands, block, output, scratch, gradient);
-}
-
 /// From the gradient of the weights to that of the logits.
-fn through_weights(
-    operands: &Operands<'_>,
-    block: &Block,
-    rows: &Rows<'_>,
-    [logits, weights]: [&[f32]; 2],
-    gradient: &mut [f32],
-) {
-    let kept = &rows.log_sums[first_row(operands, block)..];
-    let of_kept = rows.of_log_sums(operands, block);
+fn through_weights(tile: Tile<'_>, rows: &Rows, [logits, weights]: [&[f32]; 2], gradient: &mut [f32]) {
+    let Tile { operands, block } = tile;
+    let kept = &rows.log_sums[tile.first_row()..];
+    let of_kept = rows.of_log_sums(tile);
     for row in 0..block.rows {
         let start = row * block.stride;
         let end = operands.row_end(block, row);
@@ -245,15 +227,9 @@ fn through_weights(
 }
 
 /// Adds to the gradient of the values.
-fn to_values(
-    operands: &Operands<'_>,
-    block: &Block,
-    rows: &Rows<'_>,
-    probabilities: &mut [f32],
-    sums: &mut Sums<'_>,
-) {
+fn to_values(tile: Tile<'_>, output: Matrix<'_>, probabilities: &mut [f32], sums: &mut Sums<'_>) {
+    let Tile { operands, block } = tile;
     let value_dim = operands.shape.value_dim;
-    let output = Operands::rows_of(&rows.output, block, value_dim);
     block.gather(probabilities);
     for segment in block.seen_once() {
         let p = Matrix::new(&probabilities[segment.at..], block.rows, segment.len(), block.stride);
@@ -262,7 +238,7 @@ fn to_values(
 }
 
 /// From the gradient of the logits to that of q·k: multiplies rows by their factors, if they have any.
-fn scale_rows(operands: &Operands<'_>, block: &Block, gradient: &mut [f32]) {
+fn scale_rows(operands: &Operands, block: &Block, gradient: &mut [f32]) {
     for row in 0..block.rows {
         if let Some(factor) = operands.row_factor(block, row) {
             for x in &mut gradient[row * block.stride..][..block.width] {
@@ -275,7 +251,7 @@ fn scale_rows(operands: &Operands<'_>, block: &Block, gradient: &mut [f32]) {
 /// From the gradient of the scores: sets that of the block's queries, from `row` of a query head on, and adds to that of
 /// the keys.
 fn through_product(
-    operands: &Operands<'_>,
+    operands: &Operands,
     block: &Block,
     gradient: &[f32],
     (member, row): (usize, usize),

@@ -1,22 +1,19 @@
 //! The gradients of a call: key head by key head, cut into pieces of query rows.
 //!
 //! A long text with few heads has few key heads for many threads. The rows of each are then cut into pieces
-//! ([`pieces`](super::pieces)). Each adds to sums of its own over the keys that it sees, and to those by distance and by
-//! count, and the sums of the early half of the pieces are added to those of the late half, half by half: in an order
+//! ([`pieces`](crate::attention::block::pieces)). Each adds to sums of its own over the keys that it sees, and to those of the
+//! terms, and the sums of the early half of the pieces are added to those of the late half, half by half: in an order
 //! that the shape alone decides. Sums of early rows exist only while somebody works on them, so that memory grows with
-//! the threads at work and not with the pieces. Everything is cut: windows, biases, vectors by
-//! distance and by count. Each piece computes the products of its keys with vectors by distance again.
+//! the threads at work and not with the pieces. Everything is cut: windows and
+//! terms. Each piece computes the products of its keys with vectors by distance again.
 //!
 //! What it costs: at 16,384 tokens of 4 heads, in 64 pieces, one thread takes 4% longer than with whole heads.
 
-use super::bias::{bias_row_size, bias_tensors};
-use super::block::Operands;
-use super::call::{BiasValues, Call};
+use super::call::{Call, INPUTS};
 use super::gradient::{Buffers, Head, Rows, Turned};
-use super::op::INPUTS;
-use super::relative;
 use super::sums::{HeadRows, Layout, OwnRows, Sums};
-use super::{Shape, counted};
+use crate::attention::spec::{MOST_RANGES, Shape};
+use crate::attention::terms::{Part, TERM_INPUTS};
 use crate::machine::autodiff::tensor_of;
 use crate::machine::buffers::{Rest, zeros};
 use burn_flex::FlexTensor;
@@ -57,21 +54,35 @@ struct Task<'a> {
     sums: Sums<'a>,
 }
 
-/// The gradients of q and k of each range, of v, of the bias' tensors if they are wanted, of the vectors by distance and
-/// of those by count.
-pub(super) fn backward(call: &Call, rows: &Rows<'_>, bias_wanted: bool) -> [Option<FlexTensor>; INPUTS] {
-    let operands = Operands::new(call);
-    let Shape { batch, heads, key_heads, queries, keys, head_dim, value_dim } = call.shape;
-    let group = heads / key_heads;
-    // A block that the batch shares is summed over the batch in place, one batch row after the other.
-    let shared = matches!(operands.bias, BiasValues::Block { shared: true, .. });
-    let bias_batch = if shared { 1 } else { batch };
-    let at_once = if shared { 1 } else { batch };
+/// The gradients of q and k of each range, of v, and of the inputs of the terms: of those alone that are `wanted`, or that a
+/// gradient goes through.
+pub(in crate::attention) fn backward(
+    call: &Call,
+    gradients: [Option<FlexTensor>; 2],
+    log_sums: &FlexTensor,
+    wanted: &[bool; INPUTS],
+) -> [Option<FlexTensor>; INPUTS] {
+    let (operands, engine) = (&call.operands, call.engine());
+    let Shape { batch, heads, key_heads, queries, keys, head_dim, value_dim } = operands.shape;
+    let group = operands.shape.group();
+    let rows = Rows::new(operands, log_sums, gradients);
+    let of_terms = engine.parts(&wanted[2 * MOST_RANGES + 1..]);
+    let mut places = [Part::Sums(0); TERM_INPUTS];
+    for (inputs, parts, _) in of_terms.iter().filter(|(.., takes_part)| *takes_part) {
+        places[inputs.clone()].copy_from_slice(parts);
+    }
+    // What the batch shares is summed over the batch in place, one batch row after the other.
+    let at_once =
+        if places.iter().any(|part| matches!(part, Part::Rows { shared: true, .. })) { 1 } else { batch };
+    let width = |part: &Part| if let Part::Rows { width, .. } = part { *width } else { 0 };
+    let widths_of_rows = places.each_ref().map(width);
 
-    let bias_row = if bias_wanted { bias_row_size(&operands) } else { 0 };
     let mut q: Vec<_> = (0..operands.ranges()).map(|_| zeros(batch * heads * queries * head_dim)).collect();
-    let mut bias_rows = zeros(bias_batch * heads * queries * bias_row);
-    let layout = Layout::new(&operands, bias_wanted);
+    let mut of_rows = places.each_ref().map(|part| match part {
+        Part::Rows { width, shared } => zeros(if *shared { 1 } else { batch } * heads * queries * width),
+        Part::Sums(_) => Vec::new(),
+    });
+    let layout = Layout::new(&engine, &places);
     let sizes = layout.sizes(keys);
     let mut parts = sizes.map(|size| zeros(batch * key_heads * size));
 
@@ -81,21 +92,27 @@ pub(super) fn backward(call: &Call, rows: &Rows<'_>, bias_wanted: bool) -> [Opti
     let mut q_rest: Vec<_> = q.iter_mut().map(|q| Rest(q)).collect();
     let mut parts_rest = parts.each_mut().map(|part| Rest(part));
     for first in (0..batch).step_by(at_once.max(1)) {
-        // From the front again where the batch shares it.
-        let bias_from = if shared { 0 } else { first * heads * queries * bias_row };
-        let mut bias_rest = Rest(&mut bias_rows[bias_from..]);
+        let mut rows_rest: Vec<_> = (of_rows.iter_mut().zip(&places))
+            .map(|(rows, part)| match part {
+                Part::Rows { width, shared: false } => Rest(&mut rows[first * heads * queries * width..]),
+                // From the front again where the batch shares it.
+                _ => Rest(rows),
+            })
+            .collect();
         let heads = (first * key_heads..(first + at_once) * key_heads).map(|index| Task {
             head: Head {
-                operands: &operands,
-                rows,
+                engine: &engine,
+                of_terms: &of_terms,
+                rows: &rows,
                 batch: index / key_heads,
                 of_keys: index % key_heads,
-                bias_wanted,
             },
-            rows: OwnRows::new(
-                q_rest.iter_mut().map(|q| HeadRows::next(q, group, queries, head_dim)).collect(),
-                HeadRows::next(&mut bias_rest, group, queries, bias_row),
-            ),
+            rows: OwnRows {
+                q: q_rest.iter_mut().map(|q| HeadRows::next(q, group, queries, head_dim)).collect(),
+                terms: (rows_rest.iter_mut().zip(widths_of_rows))
+                    .map(|(rest, width)| HeadRows::next(rest, group, queries, width))
+                    .collect(),
+            },
             sums: {
                 let mut sizes = sizes.into_iter();
                 let parts = parts_rest.each_mut().map(|rest| rest.next(sizes.next().unwrap_or_default()));
@@ -111,34 +128,24 @@ pub(super) fn backward(call: &Call, rows: &Rows<'_>, bias_wanted: bool) -> [Opti
         });
     }
 
-    let [near, far, v, first, second, relative @ .., counted] = parts;
+    let [near, far, v, sums @ ..] = parts;
     let mut of_ranges = q.into_iter().zip([near, far]).flat_map(|(q, k)| {
         let q = tensor_of(q, [batch, heads, queries, head_dim]);
         [q, tensor_of(k, [batch, key_heads, keys, head_dim])]
     });
-    let [first_q, first_k, other_q, other_k] = [(); 4].map(|()| of_ranges.next());
-    let v = Some(tensor_of(v, [batch, key_heads, keys, value_dim]));
-    let [first, second] = if bias_wanted {
-        bias_tensors(call, if bias_row > 0 { bias_rows } else { first }, second)
-    } else {
-        [None, None]
-    };
-    let [of_keys, of_key_bias, of_queries, of_values] = relative::tensors(&operands, relative);
-    let counted = counted::tensor(&operands, &counted);
-    [
-        first_q,
-        first_k,
-        other_q,
-        other_k,
-        v,
-        first,
-        second,
-        of_keys,
-        of_key_bias,
-        of_queries,
-        of_values,
-        counted,
-    ]
+    let mut gradients = [const { None }; INPUTS];
+    gradients[..2 * MOST_RANGES].fill_with(|| of_ranges.next());
+    gradients[2 * MOST_RANGES] = Some(tensor_of(v, [batch, key_heads, keys, value_dim]));
+    let mut of_inputs = sums.into_iter().zip(of_rows).zip(widths_of_rows);
+    for (term, (inputs, _, takes_part)) in engine.terms.iter().zip(&of_terms) {
+        let parts = of_inputs.by_ref().take(inputs.len());
+        let parts = parts.map(|((sums, rows), width)| if width > 0 { rows } else { sums }).collect();
+        if *takes_part {
+            let to = &mut gradients[2 * MOST_RANGES + 1..][inputs.clone()];
+            to.iter_mut().zip(term.gradients(operands, parts)).for_each(|(to, tensor)| *to = Some(tensor));
+        }
+    }
+    gradients
 }
 
 /// Works on neighbouring pieces, whose rows and sums the task has.
@@ -146,7 +153,7 @@ fn run(task: Task<'_>, pieces: &[Range<usize>], turned: &Turned, memory: &Memory
     let Task { head, mut rows, mut sums } = task;
     let [first, others @ ..] = pieces else { return };
     if others.is_empty() {
-        let mut buffers = memory.buffers.take(|| Buffers::new(head.operands));
+        let mut buffers = memory.buffers.take(|| Buffers::new(head.engine));
         head.run(first, turned, &mut rows, &mut sums, &mut buffers);
         return memory.buffers.put(buffers);
     }

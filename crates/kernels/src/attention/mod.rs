@@ -15,7 +15,7 @@
 //! **In place of the softmax** another [`Normaliser`] may stand; `normaliser/` has them. The number that is kept is then its own.
 //!
 //! **What is added to the logits** is a score term, a file each in `terms/`: the kinds of [`Bias`], vectors by distance
-//! ([`RelativeVectors`], added to keys, to queries and to values), and vectors by count ([`CountedVectors`], added to keys, for a
+//! ([`RelativeVectors`], added to keys, to queries and to values), a network of the logits of all heads ([`PairTerms`]), and vectors by count ([`CountedVectors`], added to keys, for a
 //! query that counts gates). Another one is a file there, and a line that makes [`Terms`] of it.
 //!
 //! **By distance:** [`attention_by_distance`] reads ranges of distances, each with its own q and k. On the CPU one call
@@ -36,7 +36,6 @@
 
 mod block;
 mod by_distance;
-pub(crate) mod causal;
 mod cpu;
 #[cfg(feature = "gpu")]
 mod gpu;
@@ -45,7 +44,6 @@ mod merge;
 pub(crate) mod normaliser;
 mod op;
 mod options;
-pub(crate) mod pair;
 pub(crate) mod path;
 mod reference;
 mod spec;
@@ -60,4 +58,4 @@ pub use op::{attention, partial_attention};
 pub use options::Attention;
 pub use reference::repeat_heads;
 pub use spec::{Bias, PartialAttention};
-pub use terms::{CountedVectors, RelativeVectors, Terms, VectorTable};
+pub use terms::{CountedVectors, PairTerms, RelativeVectors, Terms, VectorTable};

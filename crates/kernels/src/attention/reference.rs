@@ -73,8 +73,9 @@ fn in_blocks<T>(
     read: impl Fn([Tensor<4>; 3], &Rows<'_>) -> T,
 ) -> Vec<T> {
     let Shape { batch, heads, key_heads, queries, keys, .. } = *shape;
-    let rows = (LOGITS_AT_ONCE / (batch * heads * keys).max(1)).max(1);
     let all = Rows::all(options);
+    let numbers = all.terms.iter().map(|term| term.numbers_per_logit()).max().unwrap_or(1);
+    let rows = (LOGITS_AT_ONCE / (batch * heads * keys * numbers).max(1)).max(1);
     let tracked = [&q, &k, &v].into_iter().any(Tensor::is_tracked)
         || all.terms.iter().flat_map(|term| term.inputs()).any(|input| input.is_tracked());
     let (k, v) = (repeat_heads(k, heads / key_heads), repeat_heads(v, heads / key_heads));

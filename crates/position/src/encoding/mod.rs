@@ -17,7 +17,7 @@ use crate::summary::Summary;
 use crate::table::Longer;
 use burn::tensor::Tensor;
 use longwave_core::Result;
-use longwave_kernels::{Bias, PairNetwork, Reflections, Terms, VectorTable};
+use longwave_kernels::{Bias, Reflections, Terms, VectorTable};
 
 pub use capabilities::{Capabilities, HeadUse, PositionUse};
 pub use config::{Configure, Extrapolation};
@@ -45,7 +45,7 @@ pub enum ScoreForm {
     },
     /// What `scores` does, where it is a network of scores and biases by distance. [`Position::needs_scores`] stays true, since other
     /// encodings and extensions may act on the same scores.
-    Network(PairTerms),
+    Network(Terms),
     /// What `scores` does, where it is the product of q with the keys as the rows between reflect them, of all rows of the input.
     /// [`Position::needs_scores`] stays true here too.
     Reflections(Reflections),
@@ -61,16 +61,6 @@ pub struct MapsByDistance {
     pub keys: VectorTable,
     /// `[heads, distances]`.
     pub key_bias: Tensor<2>,
-}
-
-/// What the hook `scores` does, described for a kernel: a network makes the logits of a pair of the scores of all heads and of
-/// biases by distance.
-#[derive(Clone, Debug)]
-pub struct PairTerms {
-    /// `[heads, distances]`.
-    pub bias: Tensor<2>,
-    /// The network of scores and biases.
-    pub network: PairNetwork,
 }
 
 /// A positional encoding: the hooks that the model calls.

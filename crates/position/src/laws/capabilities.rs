@@ -2,12 +2,10 @@
 
 use super::inputs::{Inputs, SCALE, attend, dimensions, random};
 use super::{Build, Outcome, apart, ensure};
-use crate::encoding::{HeadUse, Heads, MapsByDistance, PairTerms, QueryBlock, ScoreForm};
+use crate::encoding::{HeadUse, Heads, MapsByDistance, QueryBlock, ScoreForm};
 use crate::positions::Positions;
 use burn::tensor::{Device, Tensor};
-use longwave_kernels::{
-    Attention, Bias, PairAttention, PathAttention, RelativeVectors, attention, pair_attention, path_attention,
-};
+use longwave_kernels::{Attention, Bias, PathAttention, RelativeVectors, attention, path_attention};
 
 const LENGTH: usize = 9;
 
@@ -64,9 +62,9 @@ pub(super) fn of_scores(build: Build<'_>) -> Outcome {
         })?;
         let v = || inputs.qkv[2].clone();
         let found = match form {
-            ScoreForm::Network(PairTerms { bias, network }) => {
-                let options = PairAttention { scale: SCALE, bias, network, first: 0 };
-                Some(pair_attention(q.clone(), k.clone(), v(), &options))
+            ScoreForm::Network(terms) => {
+                let options = Attention { terms, scale: SCALE, ..Attention::causal(1) };
+                Some(attention(q.clone(), k.clone(), v(), &options))
             }
             ScoreForm::Reflections(reflections) => {
                 let options = PathAttention { scale: SCALE, reflections, gates: None, first: 0 };

@@ -1,7 +1,6 @@
 //! One call of fused attention: its numbers, and the terms that are added to its logits.
 
 use crate::Precision;
-use crate::attention::block::keys::Segment;
 use crate::attention::block::pieces::Cut;
 use crate::attention::block::{Block, Keys, Operands, Tile};
 use crate::attention::options::Attention;
@@ -66,20 +65,40 @@ impl Call {
     }
 }
 
+/// The inputs of a term in the backward pass.
+pub(super) struct TermPlace {
+    /// Which they are among those of all terms.
+    pub(super) inputs: Range<usize>,
+    pub(super) parts: Vec<Part>,
+    /// Whether a gradient goes through the term, or one of its own is wanted.
+    pub(super) takes_part: bool,
+}
+
 /// What attention to blocks of queries is computed with.
 pub(super) struct Engine<'a> {
     pub(super) operands: &'a Operands,
     pub(super) terms: Vec<Box<dyn TileTerm + 'a>>,
 }
 
-impl<'a> Engine<'a> {
+impl Engine<'_> {
     pub(super) fn tile<'b>(&'b self, block: &'b Block) -> Tile<'b> {
         Tile { operands: self.operands, block }
     }
 
-    /// A buffer for each term.
-    pub(super) fn rooms(&self) -> Vec<Room> {
-        self.terms.iter().map(|_| Room::default()).collect()
+    /// The term that makes logits of those of all heads, and its number.
+    pub(super) fn mixer(&self) -> Option<(usize, &dyn TileTerm)> {
+        self.terms.iter().map(|term| &**term).enumerate().find(|(_, term)| term.mixes_heads())
+    }
+
+    /// How many heads are computed side by side: all or one.
+    pub(super) fn heads_at_once(&self) -> usize {
+        if self.mixer().is_some() { self.operands.shape.heads } else { 1 }
+    }
+
+    /// A buffer for each head that is computed with others and each term.
+    pub(super) fn rooms(&self) -> Vec<Vec<Room>> {
+        let of_head = |_| self.terms.iter().map(|_| Room::default()).collect();
+        (0..self.heads_at_once()).map(of_head).collect()
     }
 
     /// What the terms compute of the keys that some rows of a head see.
@@ -90,25 +109,50 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// The inputs of each term among those of all, where their gradients are summed, and whether the term takes part in the
-    /// backward pass: it does where a gradient goes through it, or one of its own is wanted.
-    pub(super) fn parts(&self, wanted: &[bool]) -> Vec<(Range<usize>, Vec<Part>, bool)> {
+    /// Where the gradients of the inputs of each term are summed.
+    pub(super) fn places(&self, wanted: &[bool]) -> Vec<TermPlace> {
         let mut end = 0;
-        let of_term = |term: &Box<dyn TileTerm + 'a>| {
+        let mut places = Vec::new();
+        for term in &self.terms {
             let parts = term.parts(self.operands);
             let inputs = end..end + parts.len();
             end = inputs.end;
             let takes_part = term.passes_on() || wanted[inputs.clone()].contains(&true);
-            (inputs, parts, takes_part)
-        };
-        self.terms.iter().map(of_term).collect()
+            places.push(TermPlace { inputs, parts, takes_part });
+        }
+        places
     }
 
-    /// Fills `logits` with those of the block: minus infinity where a key is hidden, up to the next
-    /// multiple of [`LANES`] after [`Operands::row_end`]; what follows in a row is left undefined.
+    /// Fills `logits`, of as many numbers for each, with those of blocks of heads that are computed side by side: minus infinity
+    /// where a key is hidden, up to the next multiple of [`LANES`] after [`Operands::row_end`]; what follows in a row is left
+    /// undefined. `mixed` receives them as they are before heads are mixed, if they are.
     ///
-    /// `keys` and `tables` hold at least the block's keys.
-    pub(super) fn fill_logits(
+    /// `keys` of a head and `tables` hold at least the blocks' keys.
+    pub(super) fn fill_logits<'k>(
+        &self,
+        blocks: &[Block],
+        keys: impl Fn(usize) -> &'k Keys,
+        tables: &[Vec<KeyTable>],
+        rooms: &mut [Vec<Room>],
+        logits: &mut [f32],
+        mixed: &mut [f32],
+    ) {
+        let size = logits.len() / blocks.len();
+        let of_heads = blocks.iter().zip(logits.chunks_mut(size)).zip(tables.iter().zip(rooms));
+        for ((block, logits), (tables, rooms)) in of_heads {
+            self.fill_scores(block, keys(block.head), tables, rooms, logits);
+        }
+        if let Some((_, mixer)) = self.mixer() {
+            mixed.copy_from_slice(&logits[..mixed.len()]);
+            mixer.mix(self.tile(&blocks[0]), logits);
+        }
+        for (block, logits) in blocks.iter().zip(logits.chunks_mut(size)) {
+            self.hide(block, logits);
+        }
+    }
+
+    /// The logits of one head, before heads are mixed.
+    fn fill_scores(
         &self,
         block: &Block,
         keys: &Keys,
@@ -133,14 +177,18 @@ impl<'a> Engine<'a> {
         for (term, table) in self.terms.iter().zip(tables) {
             term.to_logits(tile, table, logits);
         }
+    }
+
+    /// Hides the keys that rows do not see.
+    fn hide(&self, block: &Block, logits: &mut [f32]) {
+        let operands = self.operands;
         for (row, logits) in logits.chunks_mut(block.stride).take(block.rows).enumerate() {
-            let hide = |segment: &Segment| {
+            for segment in block.seen() {
                 let [sinks, near] = operands.runs(block, row, segment);
                 for hidden in [segment.start..sinks.start, sinks.end..near.start, near.end..segment.end] {
                     logits[segment.columns(&hidden)].fill(f32::NEG_INFINITY);
                 }
-            };
-            block.seen().for_each(hide);
+            }
             let end = operands.row_end(block, row);
             logits[end..end.next_multiple_of(LANES)].fill(f32::NEG_INFINITY);
         }

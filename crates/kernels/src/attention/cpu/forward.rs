@@ -10,8 +10,7 @@
 //! the time at 16,384 tokens; keeping rows of transposed keys from lying a multiple of 2 KiB apart (4% of the
 //! first product); buffers that begin a line of the cache (6% to 15% of it).
 
-use super::call::{Call, Engine};
-use super::split;
+use super::call::Engine;
 use crate::attention::block::pieces::{ROWS, SHARED, task_rows};
 use crate::attention::block::{Block, Keys, Operands};
 use crate::attention::normaliser::Weighed;
@@ -30,12 +29,8 @@ use std::sync::{Mutex, PoisonError};
 /// `[batch, heads, queries]`.
 ///
 /// Both are laid out as `[batch, queries, heads, ..]`, so that merging the heads of the output costs nothing.
-pub(in crate::attention) fn forward(call: &Call) -> [FlexTensor; 2] {
-    let (operands, shape) = (&call.operands, call.operands.shape);
-    let engine = call.engine();
-    if let Some(ranges) = split::ranges(call) {
-        return split::forward(&engine, &ranges);
-    }
+pub(super) fn forward(engine: &Engine<'_>) -> [FlexTensor; 2] {
+    let (operands, shape) = (engine.operands, engine.operands.shape);
     let out_row = shape.heads * shape.value_dim;
     let mut out = zeros(shape.batch * shape.queries * out_row);
     let mut log_sums = vec![NOTHING_SEEN; shape.batch * shape.queries * shape.heads];
@@ -53,15 +48,15 @@ pub(in crate::attention) fn forward(call: &Call) -> [FlexTensor; 2] {
             }
         }
     }
-    let scratch = operands.scratch();
-    let shared = shared_keys(&engine);
+    let scratch = operands.scratch() * engine.heads_at_once();
+    let shared = shared_keys(engine);
     if shared.is_some() {
         // Late rows see more keys.
         tasks.sort_by_key(|task| Reverse(task.first));
     }
-    let make = || (vec![0.0; scratch], Own::new(&engine));
+    let make = || (vec![0.0; scratch], Own::new(engine));
     let run = |(logits, own): &mut (Vec<f32>, Own), task: Task<'_>| {
-        task.run(&engine, shared.as_ref(), logits, own);
+        task.run(engine, shared.as_ref(), logits, own);
     };
     if shared.is_some() {
         in_order(tasks, make, run);
@@ -103,7 +98,7 @@ struct SharedKeys {
 fn shared_keys(engine: &Engine<'_>) -> Option<SharedKeys> {
     let operands = engine.operands;
     let Shape { batch, heads, key_heads, queries, .. } = operands.shape;
-    if queries <= SHARED {
+    if queries <= SHARED && engine.heads_at_once() == 1 {
         return None;
     }
     let transposed = |index: usize| {
@@ -127,7 +122,7 @@ fn shared_keys(engine: &Engine<'_>) -> Option<SharedKeys> {
 pub(super) struct Own {
     pub(super) transposed: Keys,
     pub(super) tables: Vec<KeyTable>,
-    pub(super) rooms: Vec<Room>,
+    pub(super) rooms: Vec<Vec<Room>>,
 }
 
 impl Own {
@@ -150,34 +145,40 @@ struct Task<'a> {
 impl Task<'_> {
     /// Without shared keys, `own` receives those that the task sees.
     fn run(self, engine: &Engine<'_>, shared: Option<&SharedKeys>, logits: &mut [f32], own: &mut Own) {
-        let operands = engine.operands;
+        let (operands, at_once) = (engine.operands, engine.heads_at_once());
         let Shape { heads, key_heads, value_dim, .. } = operands.shape;
-        let group = heads / key_heads;
-        for head in 0..heads {
+        let group = operands.shape.group();
+        for first in (0..heads).step_by(at_once) {
             if shared.is_none() {
-                let span = operands.span(self.batch, head, self.first, self.rows);
-                if head % group == 0 {
+                let span = operands.span(self.batch, first, self.first, self.rows);
+                if first % group == 0 {
                     operands.transpose_keys(&span, &mut own.transposed);
                 }
                 engine.tables(&span, &mut own.tables);
             }
-            let (keys, tables) = match shared {
-                Some(shared) => {
-                    let tables = &shared.tables[self.batch * heads + head];
-                    (&shared.transposed[self.batch * key_heads + head / group], tables)
-                }
-                None => (&own.transposed, &own.tables),
+            let Own { transposed, tables, rooms } = &mut *own;
+            let keys = |head: usize| match shared {
+                Some(shared) => &shared.transposed[self.batch * key_heads + head / group],
+                None => &*transposed,
+            };
+            let tables = match shared {
+                Some(shared) => &shared.tables[self.batch * heads + first..][..at_once],
+                None => std::slice::from_ref(tables),
             };
             for row in (0..self.rows).step_by(ROWS) {
-                let block = operands.block(self.batch, head, self.first + row);
-                if block.width == 0 {
+                let block = |head| operands.block(self.batch, head, self.first + row);
+                let blocks: Vec<Block> = (first..first + at_once).map(block).collect();
+                if blocks[0].width == 0 {
                     continue;
                 }
-                engine.fill_logits(&block, keys, tables, &mut own.rooms, logits);
-                let out = &mut self.out[row * heads * value_dim..];
-                let out = (&mut out[head * value_dim..], heads * value_dim);
-                let log_sums = (&mut self.log_sums[row * heads + head..], heads);
-                attend(engine, &block, logits, &mut own.rooms, out, log_sums);
+                engine.fill_logits(&blocks, keys, tables, rooms, logits, &mut []);
+                let size = logits.len() / at_once;
+                for ((block, logits), rooms) in blocks.iter().zip(logits.chunks_mut(size)).zip(&mut *rooms) {
+                    let out = &mut self.out[row * heads * value_dim..];
+                    let out = (&mut out[block.head * value_dim..], heads * value_dim);
+                    let log_sums = (&mut self.log_sums[row * heads + block.head..], heads);
+                    attend(engine, block, logits, rooms, out, log_sums);
+                }
             }
         }
     }

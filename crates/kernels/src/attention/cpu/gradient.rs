@@ -1,13 +1,13 @@
 //! The gradient of one key head's rows: the probabilities are computed again, block by block.
 
-use super::call::Engine;
+use super::call::{Engine, TermPlace};
 use super::sums::{OwnRows, Sums, Targets};
 use crate::attention::block::keys::Transposed;
 use crate::attention::block::pieces::ROWS;
 use crate::attention::block::{Block, Keys, Operands, Tile};
 use crate::attention::normaliser::Row;
 use crate::attention::spec::{MOST_RANGES, Shape};
-use crate::attention::terms::{KeyTable, OfLogits, Part, Room, TileTerm};
+use crate::attention::terms::{KeyTable, OfLogits, Room, TileTerm};
 use crate::machine::autodiff::{View, tensor_of, values};
 use crate::machine::buffers::zeros;
 use crate::machine::matmul::Matrix;
@@ -48,22 +48,27 @@ impl Rows {
 
 /// The buffers of one thread, for logits of up to so many numbers.
 pub(super) struct Buffers {
+    /// The logits before heads are mixed; empty if they are not.
+    mixed: Vec<f32>,
     /// Empty unless the normaliser reads them.
     logits: Vec<f32>,
     probabilities: Vec<f32>,
     gradient: Vec<f32>,
-    tables: Vec<KeyTable>,
-    rooms: Vec<Room>,
+    /// For each head that is computed with others.
+    tables: Vec<Vec<KeyTable>>,
+    rooms: Vec<Vec<Room>>,
 }
 
 impl Buffers {
     pub(super) fn new(engine: &Engine<'_>) -> Self {
-        let logits = engine.operands.scratch();
+        let logits = engine.operands.scratch() * engine.heads_at_once();
+        let buffer = |is_used: bool| vec![0.0; if is_used { logits } else { 0 }];
         Self {
-            logits: vec![0.0; if engine.operands.normaliser.reads_logits() { logits } else { 0 }],
-            probabilities: vec![0.0; logits],
-            gradient: vec![0.0; logits],
-            tables: Vec::new(),
+            mixed: buffer(engine.mixer().is_some()),
+            logits: buffer(engine.operands.normaliser.reads_logits()),
+            probabilities: buffer(true),
+            gradient: buffer(true),
+            tables: (0..engine.heads_at_once()).map(|_| Vec::new()).collect(),
             rooms: engine.rooms(),
         }
     }
@@ -76,16 +81,23 @@ pub(super) struct Turned {
     values: Transposed,
 }
 
-/// One key head of one batch row.
+/// One key head of one batch row, or the first of all where they are computed side by side.
 #[derive(Clone, Copy)]
 pub(super) struct Head<'a> {
     pub(super) engine: &'a Engine<'a>,
-    /// [`Engine::parts`].
-    pub(super) of_terms: &'a [(Range<usize>, Vec<Part>, bool)],
+    /// [`Engine::places`].
+    pub(super) of_terms: &'a [TermPlace],
     pub(super) rows: &'a Rows,
     pub(super) batch: usize,
     /// The key head.
     pub(super) of_keys: usize,
+}
+
+/// The gradients of a piece of the rows, of each key head, and the first of these rows at hand.
+struct Place<'t, 'o, 's> {
+    row: usize,
+    own: &'t mut [OwnRows<'o>],
+    sums: &'t mut [Sums<'s>],
 }
 
 impl Head<'_> {
@@ -95,98 +107,159 @@ impl Head<'_> {
         operands.span(self.batch, self.of_keys * operands.shape.group() + member, rows.start, rows.len())
     }
 
-    /// Fills what its pieces share.
-    pub(super) fn turn(&self, turned: &mut Turned) {
+    /// Fills what its pieces share, of each key head.
+    pub(super) fn turn(&self, turned: &mut [Turned]) {
         let operands = self.engine.operands;
-        let all = self.span(0, &(0..operands.shape.queries));
-        operands.transpose_keys(&all, &mut turned.keys);
-        operands.transpose_values(&all, &mut turned.values);
+        for (index, turned) in turned.iter_mut().enumerate() {
+            let all = self.span(index * operands.shape.group(), &(0..operands.shape.queries));
+            operands.transpose_keys(&all, &mut turned.keys);
+            operands.transpose_values(&all, &mut turned.values);
+        }
     }
 
     /// The gradients of a piece of the rows: sets those of `own`, which begins with the piece, and adds to `sums`.
     pub(super) fn run(
         &self,
         piece: &Range<usize>,
-        turned: &Turned,
-        own: &mut OwnRows<'_>,
-        sums: &mut Sums<'_>,
+        turned: &[Turned],
+        own: &mut [OwnRows<'_>],
+        sums: &mut [Sums<'_>],
         buffers: &mut Buffers,
     ) {
-        let operands = self.engine.operands;
+        let Self { engine, .. } = *self;
+        let (group, at_once) = (engine.operands.shape.group(), engine.heads_at_once());
         if self.span(0, piece).width == 0 {
             return;
         }
-        for member in 0..operands.shape.group() {
-            let all = self.span(member, piece);
-            self.engine.tables(&all, &mut buffers.tables);
+        for member in (0..group * own.len()).step_by(at_once) {
+            let all: Vec<Block> = (member..member + at_once).map(|member| self.span(member, piece)).collect();
+            for (all, tables) in all.iter().zip(&mut buffers.tables) {
+                engine.tables(all, tables);
+            }
             for first in piece.clone().step_by(ROWS) {
-                let block = operands.block(self.batch, all.head, first);
-                if block.width > 0 {
-                    self.block(&block, (member, first - piece.start), turned, own, sums, buffers);
+                let block = |all: &Block| engine.operands.block(self.batch, all.head, first);
+                let blocks: Vec<Block> = all.iter().map(block).collect();
+                if blocks[0].width > 0 {
+                    let mut place = Place { row: first - piece.start, own, sums };
+                    self.blocks(&blocks, turned, &mut place, buffers);
                 }
             }
-            let mut to = Targets::new(sums, own, (member, 0), all.all_seen().start);
-            for (index, (term, (inputs, ..))) in self.terms() {
-                let room = &mut buffers.rooms[index];
-                term.to_keys(self.engine.tile(&all), room, to.keys, &mut to.parts[inputs.clone()]);
+            for (all, rooms) in all.iter().zip(&mut buffers.rooms) {
+                let mut place = Place { row: 0, own, sums };
+                let mut to = self.targets(all, &mut place);
+                for (index, term, inputs) in self.terms() {
+                    let parts = &mut to.parts[inputs];
+                    term.to_keys(engine.tile(all), &mut rooms[index], to.keys, parts);
+                }
             }
         }
     }
 
-    /// The terms that take part, each with its number.
-    fn terms(&self) -> impl Iterator<Item = (usize, (&dyn TileTerm, &(Range<usize>, Vec<Part>, bool)))> {
-        let terms = self.engine.terms.iter().map(|term| &**term);
-        terms.zip(self.of_terms).enumerate().filter(|(_, (_, (.., takes_part)))| *takes_part)
+    /// The terms that take part, each with its number and its inputs.
+    fn terms(&self) -> impl Iterator<Item = (usize, &dyn TileTerm, Range<usize>)> {
+        let terms = self.engine.terms.iter().zip(self.of_terms).enumerate();
+        let taking_part = terms.filter(|(_, (_, place))| place.takes_part);
+        taking_part.map(|(index, (term, place))| (index, &**term, place.inputs.clone()))
     }
 
-    /// The gradients of a block, whose first row is `row` of a query head of the group.
-    fn block(
+    /// The gradients of blocks of heads that are computed side by side.
+    fn blocks(
         &self,
-        block: &Block,
-        at: (usize, usize),
-        turned: &Turned,
-        own: &mut OwnRows<'_>,
-        sums: &mut Sums<'_>,
+        blocks: &[Block],
+        turned: &[Turned],
+        place: &mut Place<'_, '_, '_>,
         buffers: &mut Buffers,
     ) {
-        let Self { engine, rows, .. } = *self;
-        let (operands, tile, start) = (engine.operands, engine.tile(block), block.all_seen().start);
-        let Turned { keys, values } = turned;
-        let Buffers { logits, probabilities, gradient, tables, rooms } = buffers;
-        engine.fill_logits(block, keys, tables, rooms, probabilities);
-        let kept = &rows.log_sums[tile.first_row()..][..block.rows];
-        if operands.normaliser.reads_logits() {
+        let engine = self.engine;
+        let Buffers { mixed, logits, probabilities, gradient, tables, rooms } = buffers;
+        let size = gradient.len() / blocks.len();
+        let turned = |head| &turned[head / engine.operands.shape.group() - self.of_keys];
+        engine.fill_logits(blocks, |head| &turned(head).keys, tables, rooms, probabilities, mixed);
+        if !logits.is_empty() {
             logits.copy_from_slice(probabilities);
         }
-        normalise(operands, block, kept, probabilities);
+        let of_heads = probabilities.chunks_mut(size).zip(gradient.chunks_mut(size)).zip(&mut *rooms);
+        for ((index, block), (numbers, rooms)) in blocks.iter().enumerate().zip(of_heads) {
+            let logits = logits.get(index * size..(index + 1) * size).unwrap_or_default();
+            self.gradient_of_logits(block, &turned(block.head).values, place, logits, numbers, rooms);
+        }
+        if let Some((index, mixer)) = engine.mixer() {
+            let mut to = self.targets(&blocks[0], place);
+            let parts = &mut to.parts[self.of_terms[index].inputs.clone()];
+            mixer.through_mix(engine.tile(&blocks[0]), mixed, gradient, parts);
+        }
+        let of_heads = probabilities.chunks(size).zip(gradient.chunks_mut(size));
+        for ((block, numbers), terms) in blocks.iter().zip(of_heads).zip(tables.iter().zip(rooms)) {
+            self.gradient_of_scores(block, place, numbers, terms);
+        }
+    }
+
+    /// Where the terms add to for a block.
+    fn targets<'t>(&self, block: &Block, Place { row, own, sums }: &'t mut Place<'_, '_, '_>) -> Targets<'t> {
+        let (key_head, member) = self.of_block(block);
+        Targets::new(&mut sums[key_head], &mut own[key_head], (member, *row), block.all_seen().start)
+    }
+
+    /// Which of the key heads a block reads, and which of its query heads the block is.
+    fn of_block(&self, block: &Block) -> (usize, usize) {
+        let group = self.engine.operands.shape.group();
+        (block.head / group - self.of_keys, block.head % group)
+    }
+
+    /// From the logits of a block, which become weights, to their gradient; adds to that of the values.
+    fn gradient_of_logits(
+        &self,
+        block: &Block,
+        values: &Transposed,
+        place: &mut Place<'_, '_, '_>,
+        logits: &[f32],
+        (probabilities, gradient): (&mut [f32], &mut [f32]),
+        rooms: &mut [Room],
+    ) {
+        let Self { engine, rows, .. } = *self;
+        let (operands, tile) = (engine.operands, engine.tile(block));
+        normalise(operands, block, &rows.log_sums[tile.first_row()..][..block.rows], probabilities);
         let output = Operands::rows_of(&rows.output, block, operands.shape.value_dim);
         for segment in block.seen_once() {
             let gradient = &mut gradient[segment.at..];
             operands.multiply(gradient, block.stride, false, 1.0, output, values.of(&segment));
         }
         block.scatter(gradient);
-        let mut to = Targets::new(sums, own, at, start);
-        for (index, (term, (inputs, ..))) in self.terms() {
-            let (room, parts) = (&mut rooms[index], &mut to.parts[inputs.clone()]);
-            term.through_output(tile, room, probabilities, output, gradient, parts);
+        let mut to = self.targets(block, place);
+        for (index, term, inputs) in self.terms() {
+            let parts = &mut to.parts[inputs];
+            term.through_output(tile, &mut rooms[index], probabilities, output, gradient, parts);
         }
-        through_weights(tile, rows, [&*logits, &*probabilities], gradient);
-        to_values(tile, output, probabilities, sums);
-        let mut to = Targets::new(sums, own, at, start);
-        let of = OfLogits { weights: probabilities, gradient, of_log_sums: rows.of_log_sums(tile) };
-        for (index, (term, (inputs, ..))) in self.terms() {
-            let parts = &mut to.parts[inputs.clone()];
+        through_weights(tile, rows, [logits, probabilities], gradient);
+        to_values(tile, output, probabilities, &mut place.sums[self.of_block(block).0]);
+    }
+
+    /// From the gradient of the logits of a block, before heads are mixed.
+    fn gradient_of_scores(
+        &self,
+        block: &Block,
+        place: &mut Place<'_, '_, '_>,
+        (probabilities, gradient): (&[f32], &mut [f32]),
+        (tables, rooms): (&Vec<KeyTable>, &mut Vec<Room>),
+    ) {
+        let (operands, tile) = (self.engine.operands, self.engine.tile(block));
+        let mut to = self.targets(block, place);
+        let of = OfLogits { weights: probabilities, gradient, of_log_sums: self.rows.of_log_sums(tile) };
+        for (index, term, inputs) in self.terms() {
+            let parts = &mut to.parts[inputs];
             term.through_logits(tile, &tables[index], &mut rooms[index], &of, parts);
         }
         scale_rows(operands, block, gradient);
-        for (index, (term, _)) in self.terms() {
+        for (index, term, _) in self.terms() {
             term.through_scores(tile, &mut rooms[index], gradient);
         }
-        through_product(operands, block, gradient, at, own, sums);
-        let mut to = Targets::new(sums, own, at, start);
-        for (index, (term, (inputs, ..))) in self.terms() {
-            let (room, parts) = (&mut rooms[index], &mut to.parts[inputs.clone()]);
-            term.to_queries(tile, room, gradient, to.queries, parts);
+        let (key_head, member) = self.of_block(block);
+        let Place { row, own, sums } = &mut *place;
+        through_product(operands, block, gradient, (member, *row), &mut own[key_head], &mut sums[key_head]);
+        let mut to = self.targets(block, place);
+        for (index, term, inputs) in self.terms() {
+            let parts = &mut to.parts[inputs];
+            term.to_queries(tile, &mut rooms[index], gradient, to.queries, parts);
         }
     }
 }

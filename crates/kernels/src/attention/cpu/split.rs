@@ -1,8 +1,8 @@
 //! Few query rows over many keys, as cached decoding reads them: each head's keys are cut into ranges.
 //!
 //! Each range gives a softmax of its own and the log of its sum, which are put together as [`merge`](mod@super::super::merge)
-//! says, range after range. A call whose queries read all keys, as gates that count do, is not cut, nor one with another
-//! normaliser than the softmax.
+//! says, range after range. A call whose queries read all keys, as gates that count do, is not cut, nor one whose heads are
+//! computed side by side, nor one with another normaliser than the softmax.
 
 use super::call::{Call, Engine};
 use super::forward::{Own, attend, tensors};
@@ -13,9 +13,10 @@ use rayon::prelude::*;
 use std::ops::Range;
 
 /// The ranges of keys, where it pays to cut.
-pub(super) fn ranges(call: &Call) -> Option<Vec<Range<usize>>> {
+pub(super) fn ranges(call: &Call, engine: &Engine<'_>) -> Option<Vec<Range<usize>>> {
     let (operands, shape) = (&call.operands, call.operands.shape);
     if operands.reads_all_keys
+        || engine.mixer().is_some()
         || !operands.normaliser.is_softmax()
         || shape.queries == 0
         || shape.batch * shape.heads == 0
@@ -72,9 +73,18 @@ fn part(engine: &Engine<'_>, [batch, head, first]: [usize; 3], keys: &Range<usiz
         let mut logits = vec![0.0; block.rows * block.stride];
         operands.transpose_keys(&block, &mut own.transposed);
         engine.tables(&block, &mut own.tables);
-        engine.fill_logits(&block, &own.transposed, &own.tables, &mut own.rooms, &mut logits);
+        let Own { transposed, tables, rooms } = &mut own;
+        let blocks = std::slice::from_ref(&block);
+        engine.fill_logits(
+            blocks,
+            |_| &*transposed,
+            std::slice::from_ref(tables),
+            rooms,
+            &mut logits,
+            &mut [],
+        );
         let (out, log_sums) = ((&mut part.out[..], value_dim), (&mut part.log_sums[..], 1));
-        attend(engine, &block, &mut logits, &mut own.rooms, out, log_sums);
+        attend(engine, &block, &mut logits, &mut rooms[0], out, log_sums);
     }
     part
 }

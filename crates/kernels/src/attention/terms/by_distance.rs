@@ -90,6 +90,6 @@ impl TileTerm for Reversed {
 }
 
 /// Each row of `width` values turned around.
-fn reversed_rows(values: &[f32], width: usize) -> Vec<f32> {
+pub(super) fn reversed_rows(values: &[f32], width: usize) -> Vec<f32> {
     values.chunks(width.max(1)).flat_map(|row| row.iter().rev().copied()).collect()
 }

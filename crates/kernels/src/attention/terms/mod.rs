@@ -7,11 +7,13 @@
 mod block;
 mod by_distance;
 mod counted;
+mod network;
 mod pair;
 mod relative;
 mod slopes;
 
 pub use counted::CountedVectors;
+pub use network::PairTerms;
 pub use relative::{RelativeVectors, VectorTable};
 
 use super::block::pieces::ROWS;
@@ -88,6 +90,11 @@ pub(super) trait ScoreTerm: Debug + Send + Sync {
     /// Whether a query reads all keys before it, also those that are hidden.
     fn reads_all_keys(&self) -> bool {
         false
+    }
+
+    /// How many times as much memory as its logits it takes in plain operations.
+    fn numbers_per_logit(&self) -> usize {
+        1
     }
 
     /// [`Terms::at_temperature`]; `None` if that is the same.
@@ -171,6 +178,14 @@ pub(super) trait TileTerm: Send + Sync {
     /// Adds to the logits.
     fn to_logits(&self, _: Tile<'_>, _: &KeyTable, _logits: &mut [f32]) {}
 
+    /// Whether it makes the logits of a pair of those of all heads, whose blocks are then computed side by side.
+    fn mixes_heads(&self) -> bool {
+        false
+    }
+
+    /// Replaces the logits of all heads, which lie one after the other, where the first one sees keys.
+    fn mix(&self, _first: Tile<'_>, _logits: &mut [f32]) {}
+
     /// Adds to the output, whose rows lie so far apart, from the weights.
     fn to_output(&self, _: Tile<'_>, _: &mut Room, _weights: &[f32], _: (&mut [f32], usize)) {}
 
@@ -192,6 +207,17 @@ pub(super) trait TileTerm: Send + Sync {
         _: &mut Room,
         _weights: &[f32],
         _output: Matrix<'_>,
+        _gradient: &mut [f32],
+        _parts: &mut [&mut [f32]],
+    ) {
+    }
+
+    /// From the logits before [`mix`](Self::mix): replaces the gradient of those after it by theirs. The parts are those of the first
+    /// key head.
+    fn through_mix(
+        &self,
+        _first: Tile<'_>,
+        _logits: &[f32],
         _gradient: &mut [f32],
         _parts: &mut [&mut [f32]],
     ) {

@@ -9,7 +9,6 @@ pub mod blocks;
 mod described;
 pub mod linear;
 mod output;
-mod pairs;
 mod reflected;
 mod rotations;
 mod route;
@@ -26,7 +25,7 @@ use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use described::{Pairs, described};
 use longwave_kernels::{
-    self as kernels, Heads, Precision, RelativeVectors, repeat_heads, rms_norm, split_rotate, unit_norm,
+    self as kernels, Heads, Precision, RelativeVectors, rms_norm, split_rotate, unit_norm,
 };
 use longwave_position::encoding::{LayerInput, MapsByDistance, PositionMap, QueryBlock, Rows, ScoreForm};
 use longwave_position::frequency::Side;
@@ -336,11 +335,9 @@ fn attend_in(
         Route::Linear => return linear::attention([q, k, v], block, reading, rotations),
         Route::Blocks(_) => return blocks::attention([q, k, v], scale, block, reading, rotations),
         Route::Network(options) => {
-            let groups = q.dims()[1] / k.dims()[1];
             let plain = (PositionMap::Identity, PositionMap::Identity);
             let [q, k] = blocks::at_positions([q, k], plain, block, reading, rotations);
-            let [k, v] = [k, v].map(|x| repeat_heads(x, groups));
-            return kernels::pair_attention(scaled(q, block, reading), k, v, &options);
+            return kernels::attention(scaled(q, block, reading), k, v, &options);
         }
         Route::Reflections(options, factors) => {
             let q = scaled(q, block, reading);
@@ -404,6 +401,6 @@ fn attend_by_distance(
     };
     let relative =
         RelativeVectors { keys: Some(keys), key_bias: Some(key_bias), ..RelativeVectors::default() };
-    let options = kernels::Attention { relative, ..options };
+    let options = kernels::Attention { terms: relative.into(), ..options };
     with_sink([sharpened(q, block, reading), k, v], &options, block, reading)
 }

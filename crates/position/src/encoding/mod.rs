@@ -17,7 +17,7 @@ use crate::summary::Summary;
 use crate::table::Longer;
 use burn::tensor::Tensor;
 use longwave_core::Result;
-use longwave_kernels::{Bias, CountedVectors, PairNetwork, Reflections, RelativeVectors, VectorTable};
+use longwave_kernels::{Bias, Reflections, Terms, VectorTable};
 
 pub use capabilities::{Capabilities, HeadUse, PositionUse};
 pub use config::{Configure, Extrapolation};
@@ -38,12 +38,17 @@ pub enum ScoreForm {
     /// What `map_heads` does, at consecutive positions. [`Plain`](Self::Plain) where it is faster for the queries at
     /// hand.
     Maps(MapsByDistance),
-    /// What `scores` and `values` do. An encoding with [`Capabilities::adds_vectors`] has it wherever
-    /// [`Position::needs_scores`] is false.
-    Vectors(Relative),
+    /// What `scores` and `values` do: the logits are `factor * scale * q·k`, with what the terms add. An encoding with
+    /// [`Capabilities::adds_vectors`] has it wherever [`Position::needs_scores`] is false.
+    Vectors {
+        /// Vectors by distance or by count; `factor * scale` multiplies those by distance.
+        terms: Terms,
+        /// Multiplies `q.k` beside the model's scale.
+        factor: f64,
+    },
     /// What `scores` does, where it is a network of scores and biases by distance. [`Position::needs_scores`] stays true, since other
     /// encodings and extensions may act on the same scores.
-    Network(PairTerms),
+    Network(Terms),
     /// What `scores` does, where it is the product of q with the keys as the rows between reflect them, of all rows of the input.
     /// [`Position::needs_scores`] stays true here too.
     Reflections(Reflections),
@@ -59,29 +64,6 @@ pub struct MapsByDistance {
     pub keys: VectorTable,
     /// `[heads, distances]`.
     pub key_bias: Tensor<2>,
-}
-
-/// What the hooks `scores` and `values` do, described for a kernel: with n the distance of a query and a key, the logits
-/// are `factor * scale * (q_i · (k_j + keys[n]) + queries[n] · k_j)`, and a value is read as `v_j + values[n]`. Or vectors
-/// that a query counts to, which kernels add to the scaled scores.
-#[derive(Clone, Debug)]
-pub struct Relative {
-    /// The vectors by distance.
-    pub vectors: RelativeVectors,
-    /// The vectors by count; without any by distance.
-    pub counted: Option<CountedVectors>,
-    /// Multiplies `q.k` beside the model's scale.
-    pub factor: f64,
-}
-
-/// What the hook `scores` does, described for a kernel: a network makes the logits of a pair of the scores of all heads and of
-/// biases by distance.
-#[derive(Clone, Debug)]
-pub struct PairTerms {
-    /// `[heads, distances]`.
-    pub bias: Tensor<2>,
-    /// The network of scores and biases.
-    pub network: PairNetwork,
 }
 
 /// A positional encoding: the hooks that the model calls.

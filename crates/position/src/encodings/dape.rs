@@ -7,7 +7,7 @@
 
 use super::{kerple::LEAST, kerple::logarithmic};
 use crate::distance::{as_block, consecutive, of_block};
-use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, Heads, PairTerms, Position, PositionUse, QueryBlock, ScoreForm, check_hidden};
+use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, Heads, Position, PositionUse, QueryBlock, ScoreForm, check_hidden};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::per_layer::{at_layer, linear};
@@ -15,7 +15,7 @@ use crate::positions::Positions;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use longwave_core::Result;
-use longwave_kernels::{PairNetwork, pair_network};
+use longwave_kernels::{PairNetwork, PairTerms, pair_network};
 
 keys! {
     /// Keys of `kind = "dape"`.
@@ -126,9 +126,7 @@ impl Position for Dape {
         if !block.rows.positions.consecutive() {
             return ScoreForm::Plain;
         }
-        ScoreForm::Network(PairTerms {
-            bias: self.penalties(layer, &consecutive(block)),
-            network: self.network(layer),
-        })
+        let bias = self.penalties(layer, &consecutive(block));
+        ScoreForm::Network(PairTerms { bias, network: self.network(layer) }.into())
     }
 }

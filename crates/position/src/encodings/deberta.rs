@@ -16,7 +16,7 @@
 use super::learned;
 use super::learned::Learned;
 use crate::distance::{ChosenRows, chosen_by_distance};
-use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Heads, Position, PositionUse, QueryBlock, Relative, Rows, ScoreForm, check_at_least};
+use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Heads, Position, PositionUse, QueryBlock, Rows, ScoreForm, check_at_least};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::per_layer::at_layer;
@@ -191,15 +191,12 @@ impl Position for Deberta {
         if !block.rows.positions.consecutive() {
             return ScoreForm::Plain;
         }
-        ScoreForm::Vectors(Relative {
-            vectors: RelativeVectors {
-                keys: Some(self.by_distance(block, &self.w_pos_k, |n| self.row(n))),
-                queries: Some(self.by_distance(block, &self.w_pos_q, |n| self.row(-n))),
-                ..RelativeVectors::default()
-            },
-            counted: None,
-            factor: 1.0 / 3f64.sqrt(),
-        })
+        let vectors = RelativeVectors {
+            keys: Some(self.by_distance(block, &self.w_pos_k, |n| self.row(n))),
+            queries: Some(self.by_distance(block, &self.w_pos_q, |n| self.row(-n))),
+            ..RelativeVectors::default()
+        };
+        ScoreForm::Vectors { terms: vectors.into(), factor: 1.0 / 3f64.sqrt() }
     }
 
     fn scores(&self, scores: Tensor<4>, heads: Heads<'_>, block: QueryBlock<'_>) -> Tensor<4> {

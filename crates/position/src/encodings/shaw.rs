@@ -8,7 +8,7 @@
 //! by s first.
 
 use crate::distance::{ChosenRows, chosen_by_distance};
-use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Heads, Position, PositionUse, QueryBlock, Relative, ScoreForm};
+use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Heads, Position, PositionUse, QueryBlock, ScoreForm};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::per_layer::at_layer;
@@ -125,15 +125,12 @@ impl Position for Shaw {
         if !block.rows.positions.consecutive() {
             return ScoreForm::Plain;
         }
-        ScoreForm::Vectors(Relative {
-            vectors: RelativeVectors {
-                keys: Some(by_distance(&self.rel_k)),
-                values: self.rel_v.as_ref().map(by_distance),
-                ..RelativeVectors::default()
-            },
-            counted: None,
-            factor: 1.0,
-        })
+        let vectors = RelativeVectors {
+            keys: Some(by_distance(&self.rel_k)),
+            values: self.rel_v.as_ref().map(by_distance),
+            ..RelativeVectors::default()
+        };
+        ScoreForm::Vectors { terms: vectors.into(), factor: 1.0 }
     }
 
     fn scores(&self, scores: Tensor<4>, heads: Heads<'_>, block: QueryBlock<'_>) -> Tensor<4> {

@@ -3,8 +3,7 @@
 use super::{AsPosition, Build, LAWS, Subject, check_law};
 use crate::distance::{ChosenRows, upload};
 use crate::encoding::{
-    Capabilities, Dimensions, Heads, MapsByDistance, Position, PositionUse, QueryBlock, Relative, Rows,
-    ScoreForm,
+    Capabilities, Dimensions, Heads, MapsByDistance, Position, PositionUse, QueryBlock, Rows, ScoreForm,
 };
 use crate::frequency::{Frequencies, Rotation, Side};
 use crate::init::Init;
@@ -236,7 +235,7 @@ impl Position for Wrong {
             }),
             VectorsWithoutScores | SilentVectors => {
                 let vectors = RelativeVectors { keys: Some(vectors(1)), ..RelativeVectors::default() };
-                ScoreForm::Vectors(Relative { vectors, counted: None, factor: 2.0 })
+                ScoreForm::Vectors { terms: vectors.into(), factor: 2.0 }
             }
             _ => ScoreForm::Plain,
         }

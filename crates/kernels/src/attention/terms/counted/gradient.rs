@@ -1,52 +1,26 @@
 //! The gradients of gates, counts and counted vectors.
 
-use super::rows::{Around, Counts, around, at_least, columns, gate_scale};
-use crate::attention::block::{Block, Operands};
-use crate::attention::keys::Segment;
-use crate::attention::pieces::ROWS;
-use crate::machine::autodiff::tensor_of;
+use super::Vectors;
+use super::rows::{Around, Counts, TABLES, around, columns, gate_scale};
+use crate::attention::block::Tile;
+use crate::attention::terms::Room;
 use crate::machine::matmul::{Matrix, matmul};
-use crate::machine::simd::{LANES, add, sum, vectorised};
-use burn_flex::FlexTensor;
-
-/// Numbers of the vectors' gradient.
-pub(in crate::attention) fn size(operands: &Operands<'_>) -> usize {
-    operands.counted.as_ref().map_or(0, |vectors| vectors.positions * vectors.width)
-}
-
-/// The gradient of the tensor, if there is one: the sum of those of each batch row and key head, in their order.
-pub(in crate::attention) fn tensor(operands: &Operands<'_>, parts: &[f32]) -> Option<FlexTensor> {
-    let vectors = operands.counted.as_ref()?;
-    let mut total = vec![0.0; size(operands)];
-    for part in parts.chunks(total.len().max(1)) {
-        add(&mut total, part);
-    }
-    Some(tensor_of(total, [vectors.positions, vectors.width]))
-}
+use crate::machine::simd::{LANES, sum, vectorised};
 
 /// Adds to the gradient of a block's scaled q·k, which holds that of its logits without the rows' factors, what comes
 /// through the gates. Then [`Counts::gradient`] holds that of the products of queries and vectors.
-pub(in crate::attention) fn through_counts(
-    operands: &Operands<'_>,
-    block: &Block,
-    counts: &mut Counts,
-    gradient: &mut [f32],
-) {
-    let Some(vectors) = &operands.counted else { return };
+pub(super) fn through_counts(vectors: &Vectors, tile: Tile<'_>, room: &mut Room, gradient: &mut [f32]) {
     let stride = vectors.stride;
-    at_least(&mut counts.gradient, ROWS * stride);
-    at_least(&mut counts.tables, TABLES * stride);
-    let Counts { table, gradient: of_table, tables, gates, sums, counted } = counts;
-    for row in 0..block.rows {
-        let columns = columns(operands, block, row);
-        let at = row * block.stride;
+    let Counts { table, gradient: of_table, tables, gates, sums, counted } = Counts::of(room, vectors, tile);
+    for row in 0..tile.block.rows {
+        let columns = columns(tile, row);
+        let at = row * tile.block.stride;
         let row_counted = counted[row].clone();
         let counted = at + row_counted.start..at + row_counted.end;
         let of_table = &mut of_table[row * stride..][..stride];
-        let tables = &mut tables[..TABLES * stride];
         through_row(
             &table[row * stride..][..stride],
-            gate_scale(operands, vectors, block, row),
+            gate_scale(tile, vectors, row),
             &mut gradient[counted.clone()],
             &gates[counted.clone()],
             &sums[counted],
@@ -58,24 +32,19 @@ pub(in crate::attention) fn through_counts(
 }
 
 /// The gradients of the block's queries, to which it adds, and of the vectors, from that of their products.
-pub(in crate::attention) fn through_products(
-    operands: &Operands<'_>,
-    block: &Block,
-    counts: &Counts,
+pub(super) fn through_products(
+    vectors: &Vectors,
+    tile: Tile<'_>,
+    room: &mut Room,
     queries: &mut [f32],
     part: &mut [f32],
 ) {
-    let Some(vectors) = &operands.counted else { return };
     let (positions, width) = (vectors.positions, vectors.width);
-    let table = Matrix::new(&counts.gradient, block.rows, positions, vectors.stride);
+    let counts = Counts::of(room, vectors, tile);
+    let table = Matrix::new(counts.gradient, tile.block.rows, positions, vectors.stride);
     matmul(queries, width, true, 1.0, table, vectors.rows());
-    let q = operands.query_matrix(block, &Segment::default());
-    matmul(part, width, true, 1.0, table.transposed(), q);
+    matmul(part, width, true, 1.0, table.transposed(), tile.queries());
 }
-
-/// Tables that take turns: neighbouring keys often count to the same vector, and each addition to one number would wait
-/// for the one before.
-const TABLES: usize = 4;
 
 vectorised! {
     /// One row: adds to the gradient of the scores what comes through their gates, and fills the gradient of the table,

@@ -4,20 +4,20 @@ use crate::machine::simd::{dot, exp_in_place, largest, vectorised};
 
 /// Rows of logits of one head.
 #[derive(Clone, Copy)]
-pub(crate) struct CausalRows {
+pub(super) struct CausalRows {
     /// How many rows there are.
-    pub(crate) count: usize,
+    pub(super) count: usize,
     /// Keys that the first row sees.
-    pub(crate) seen: usize,
+    pub(super) seen: usize,
     /// Numbers from one row to the next.
-    pub(crate) stride: usize,
+    pub(super) stride: usize,
 }
 
 vectorised! {
     /// Replaces logits by exp(logit - largest of the row), zero where hidden; `sums` are the rows' sums, and `log_sums` (one
     /// every `step`) the logs of the sums of exp(logit). A row whose logits are all minus infinity has the sum 0, and a log
     /// sum after which its probabilities are 0.
-    pub(crate) fn causal_softmax(
+    pub(super) fn causal_softmax(
         rows: CausalRows,
         logits: &mut [f32],
         sums: &mut [f32],
@@ -37,7 +37,7 @@ vectorised! {
 
     /// Logits become probabilities P, and their gradient dP becomes P (dP - sum of P dP), that of the logits. The rows' log sums
     /// lie `step` apart. What rows do not see is 0 in P; of the gradient see [`hide_later`].
-    pub(crate) fn through_causal_softmax(
+    pub(super) fn through_causal_softmax(
         rows: CausalRows,
         log_sums: &[f32],
         step: usize,
@@ -58,7 +58,7 @@ vectorised! {
     }
 
     /// Clears what rows do not see.
-    pub(crate) fn hide_later(rows: CausalRows, x: &mut [f32]) {
+    pub(super) fn hide_later(rows: CausalRows, x: &mut [f32]) {
         for row in 0..rows.count {
             x[row * rows.stride..][..rows.stride][rows.seen + row..].fill(0.0);
         }

@@ -8,19 +8,19 @@ use std::ops::Range;
 /// A stretch of keys `start..end` that is read with the q and k of one range of distances, from column `at` of the
 /// logits.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Segment {
-    pub(super) range: usize,
-    pub(super) start: usize,
-    pub(super) end: usize,
-    pub(super) at: usize,
+pub(in crate::attention) struct Segment {
+    pub(in crate::attention) range: usize,
+    pub(in crate::attention) start: usize,
+    pub(in crate::attention) end: usize,
+    pub(in crate::attention) at: usize,
 }
 
 impl Segment {
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::attention) fn len(&self) -> usize {
         self.end - self.start
     }
 
-    pub(super) fn columns(&self, run: &Range<usize>) -> Range<usize> {
+    pub(in crate::attention) fn columns(&self, run: &Range<usize>) -> Range<usize> {
         self.at + run.start - self.start..self.at + run.end - self.start
     }
 }
@@ -34,7 +34,7 @@ const SHARED: usize = 1 << 17;
 /// Keys or values with the channels as rows: the matrix product would otherwise turn them around for
 /// every block.
 #[derive(Default)]
-pub(super) struct Transposed {
+pub(in crate::attention) struct Transposed {
     /// `[width, stride]`.
     values: Vec<f32>,
     segments: [Segment; 2],
@@ -44,7 +44,7 @@ pub(super) struct Transposed {
 
 impl Transposed {
     /// Takes the keys or values `[len, width]` of each segment.
-    pub(super) fn fill<'a>(
+    pub(in crate::attention) fn fill<'a>(
         &mut self,
         segments: [Segment; 2],
         width: usize,
@@ -80,7 +80,7 @@ impl Transposed {
     }
 
     /// The channels of a segment's keys, `[width, len]`.
-    pub(super) fn of(&self, segment: &Segment) -> Matrix<'_> {
+    pub(in crate::attention) fn of(&self, segment: &Segment) -> Matrix<'_> {
         let holds = |own: &&Segment| own.start <= segment.start && segment.end <= own.end;
         let own = self.segments.iter().find(holds).expect("the rows that were transposed see more");
         let at = own.at + segment.start - own.start;

@@ -1,18 +1,18 @@
 //! One block of queries: which keys it sees, and the numbers that it is computed from.
 
-use super::call::{BiasValues, Call};
-use super::counted::Vectors;
-use super::keys::{Segment, Transposed};
-use super::normaliser::Place;
-use super::pieces::ROWS;
-use super::relative::Tables;
-use super::{MOST_RANGES, Normaliser, QkRange, Shape};
-use crate::machine::autodiff::{View, values};
+pub(super) mod keys;
+pub(super) mod pieces;
+
+use super::normaliser::{Normaliser, Place};
+use super::spec::{MOST_RANGES, QkRange, Shape, Sight};
+use crate::machine::autodiff::View;
 use crate::machine::bf16::matmul_rounded;
 use crate::machine::matmul::{Matrix, matmul};
 use crate::machine::simd::LANES;
-use std::borrow::Cow;
+use keys::{Segment, Transposed};
+use pieces::ROWS;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// The transposed keys of each range of distances.
 pub(super) type Keys = [Transposed; MOST_RANGES];
@@ -121,45 +121,79 @@ impl Block {
     }
 }
 
-/// What blocks are computed from.
-pub(super) struct Operands<'a> {
-    pub(super) shape: Shape,
-    ranges: Vec<QkRange<View<4>>>,
-    v: View<4>,
-    pub(super) bias: BiasValues<'a>,
-    pub(super) relative: Tables,
-    pub(super) counted: Option<Vectors>,
-    pub(super) normaliser: &'a dyn Normaliser,
-    pub(super) scale: f32,
-    pub(super) query_scale: Option<(Cow<'a, [f32]>, bool)>,
-    window: Option<usize>,
-    sinks: usize,
-    offset: usize,
-    rounded: bool,
+/// The keys that follow one another and that a row of a block sees.
+pub(super) struct Run {
+    pub(super) row: usize,
+    /// Where their numbers lie in those of the block.
+    pub(super) columns: Range<usize>,
+    /// The first key.
+    pub(super) first: usize,
+    /// The distance of that one.
+    pub(super) farthest: usize,
 }
 
-impl<'a> Operands<'a> {
-    pub(super) fn new(call: &'a Call) -> Self {
-        Self {
-            shape: call.shape,
-            ranges: call.ranges.iter().map(|range| range.map(View::new)).collect(),
-            v: View::new(&call.v),
-            bias: BiasValues::new(&call.bias),
-            relative: Tables::new(&call.relative),
-            counted: call.counted.as_ref().map(Vectors::new),
-            normaliser: &*call.normaliser,
-            scale: call.scale,
-            query_scale: call
-                .query_scale
-                .as_ref()
-                .map(|scale| (values(scale), scale.layout().shape()[0] == 1)),
-            window: call.window,
-            sinks: call.sinks,
-            offset: call.offset,
-            rounded: call.rounded,
-        }
+/// A block of queries and what it is computed from.
+#[derive(Clone, Copy)]
+pub(super) struct Tile<'a> {
+    pub(super) operands: &'a Operands,
+    pub(super) block: &'a Block,
+}
+
+impl<'a> Tile<'a> {
+    /// What a row sees.
+    pub(super) fn runs_of(self, row: usize) -> impl Iterator<Item = Run> + 'a {
+        let Self { operands, block } = self;
+        let position = operands.position(block, row);
+        block.seen().flat_map(move |segment| {
+            let run = move |run: Range<usize>| {
+                let Range { start, end } = segment.columns(&run);
+                let at = row * block.stride;
+                let columns = at + start..at + end;
+                Run { row, columns, first: run.start, farthest: position - run.start }
+            };
+            operands.runs(block, row, segment).into_iter().filter(|run| !run.is_empty()).map(run)
+        })
     }
 
+    /// What the rows see, row after row.
+    pub(super) fn runs(self) -> impl Iterator<Item = Run> + 'a {
+        (0..self.block.rows).flat_map(move |row| self.runs_of(row))
+    }
+
+    /// Where the rows of the block begin among those of all heads.
+    pub(super) fn first_row(self) -> usize {
+        let Shape { heads, queries, .. } = self.operands.shape;
+        (self.block.batch * heads + self.block.head) * queries + self.block.first
+    }
+
+    /// The position of the first row among the keys.
+    pub(super) fn position(self) -> usize {
+        self.operands.position(self.block, 0)
+    }
+
+    /// The queries of the first range, `[rows, head_dim]`.
+    pub(super) fn queries(self) -> Matrix<'a> {
+        self.operands.query_matrix(self.block, &Segment::default())
+    }
+}
+
+/// What blocks are computed from.
+pub(super) struct Operands {
+    pub(super) shape: Shape,
+    pub(super) ranges: Vec<QkRange<View<4>>>,
+    pub(super) v: View<4>,
+    pub(super) normaliser: Arc<dyn Normaliser>,
+    pub(super) scale: f32,
+    /// `[1 or batch, queries]`.
+    pub(super) query_scale: Option<Vec<f32>>,
+    pub(super) sight: Sight,
+    /// Whether queries read the keys between sinks and window too.
+    pub(super) reads_all_keys: bool,
+    /// Whether the factors of products are rounded to bf16: in that precision, where the processor has dot products of it.
+    pub(super) rounded: bool,
+}
+
+impl Operands {
     /// `out = factor * left * right`, or `out += ..` with `add`, for rows of out that lie `stride` apart: of factors rounded
     /// to bf16 where the call is.
     pub(super) fn multiply(
@@ -194,12 +228,11 @@ impl<'a> Operands<'a> {
 
     /// `rows` query rows from row `first`, as one block.
     pub(super) fn span(&self, batch: usize, head: usize, first: usize, rows: usize) -> Block {
-        let (rows, sinks) = (first..first + rows, self.sinks);
+        let (rows, sinks) = (first..first + rows, self.sight.sinks);
         let stretches = self.ranges.iter().map(|range| {
             let Range { start: begin, end } = self.stretch(range, &rows);
-            let start = self.nearest(self.offset + first).clamp(begin, end);
-            // Counts go through the keys between sinks and window.
-            if start <= sinks || sinks > 0 && self.counted.is_some() {
+            let start = self.nearest(self.sight.offset + first).clamp(begin, end);
+            if start <= sinks || sinks > 0 && self.reads_all_keys {
                 [begin..end, 0..0]
             } else {
                 [begin.min(sinks)..sinks, start..end]
@@ -214,7 +247,7 @@ impl<'a> Operands<'a> {
     /// such widths need no copy of their operands.
     fn stretch(&self, range: &QkRange<View<4>>, rows: &Range<usize>) -> Range<usize> {
         let [first, last] =
-            [rows.start, rows.end.saturating_sub(1).max(rows.start)].map(|row| self.offset + row);
+            [rows.start, rows.end.saturating_sub(1).max(rows.start)].map(|row| self.sight.offset + row);
         let begin = range.keys(first).start / LANES * LANES;
         let end = range.keys(last).end.next_multiple_of(LANES).min(last + 1).min(self.shape.keys);
         begin.min(end)..end
@@ -229,12 +262,12 @@ impl<'a> Operands<'a> {
 
     /// The position of a row among the keys.
     pub(super) fn position(&self, block: &Block, row: usize) -> usize {
-        self.offset + block.first + row
+        self.sight.offset + block.first + row
     }
 
     /// The first key inside the window of a position.
     fn nearest(&self, position: usize) -> usize {
-        self.window.map_or(0, |window| (position + 1).saturating_sub(window))
+        self.sight.window.map_or(0, |window| (position + 1).saturating_sub(window))
     }
 
     /// The keys of a segment that a row sees: the sinks among them, and those inside the window.
@@ -243,7 +276,7 @@ impl<'a> Operands<'a> {
         let keys = self.ranges[segment.range].keys(position);
         let end = segment.end.min(keys.end).max(segment.start);
         let start = keys.start.clamp(segment.start, end);
-        let sinks = self.sinks.clamp(start, end);
+        let sinks = self.sight.sinks.clamp(start, end);
         let near = self.nearest(position).clamp(sinks, end);
         [start..sinks, near..end]
     }
@@ -263,8 +296,8 @@ impl<'a> Operands<'a> {
 
     /// The factor of a row's q·k besides the scale, if there is one.
     pub(super) fn row_factor(&self, block: &Block, row: usize) -> Option<f32> {
-        let (values, shared) = self.query_scale.as_ref()?;
-        let first = if *shared { 0 } else { block.batch * self.shape.queries };
+        let (values, queries) = (self.query_scale.as_ref()?, self.shape.queries);
+        let first = if values.len() == queries { 0 } else { block.batch * queries };
         Some(values[first + block.first + row])
     }
 
@@ -297,9 +330,7 @@ impl<'a> Operands<'a> {
 
     /// Fills `out` with the transpose of the values from the first to the last that a block sees.
     pub(super) fn transpose_values(&self, block: &Block, out: &mut Transposed) {
-        let start = block.seen().map(|segment| segment.start).min().unwrap_or(0);
-        let end = block.seen().map(|segment| segment.end).max().unwrap_or(0);
-        let segments = [Segment { start, end, ..Segment::default() }, Segment::default()];
+        let segments = [block.all_seen(), Segment::default()];
         out.fill(segments, self.shape.value_dim, |segment| self.value_matrix(block, segment));
     }
 
@@ -310,16 +341,12 @@ impl<'a> Operands<'a> {
         segment: &Segment,
         width: usize,
     ) -> Matrix<'b> {
-        let [batch, head, row, _] = view.strides();
-        let key_head = block.head / (self.shape.heads / self.shape.key_heads);
-        let from = block.batch * batch + key_head * head + segment.start * row;
-        Matrix::new(&view.data()[from..], segment.len(), width, row)
+        let key_head = block.head / self.shape.group();
+        view.head_rows(block.batch, key_head, segment.start, segment.len(), width)
     }
 
     /// The rows of the block, `[rows, width]`, of a view shaped `[batch, heads, queries, width]`.
     pub(super) fn rows_of<'b>(view: &'b View<4>, block: &Block, width: usize) -> Matrix<'b> {
-        let [batch, head, row, _] = view.strides();
-        let from = block.batch * batch + block.head * head + block.first * row;
-        Matrix::new(&view.data()[from..], block.rows, width, row)
+        view.head_rows(block.batch, block.head, block.first, block.rows, width)
     }
 }

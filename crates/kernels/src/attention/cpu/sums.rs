@@ -1,21 +1,17 @@
 //! The gradients that rows of queries share, and those that each row has alone.
 
-use super::bias::bias_sizes;
-use super::block::Operands;
-use super::counted;
-use super::relative::{self, Part};
-use super::{MOST_RANGES, Shape};
+use super::call::Engine;
+use crate::attention::spec::{MOST_RANGES, Shape};
+use crate::attention::terms::{Part, TERM_INPUTS};
 use crate::machine::buffers::{GRAIN, Rest};
 use crate::machine::simd::add;
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// Tensors that one key head's rows add to: k of each range, v, two parts of a bias, four tensors of vectors by
-/// distance, and the vectors by count.
-const MOST: usize = MOST_RANGES + 1 + 2 + relative::PARTS + 1;
+/// Tensors that one key head's rows add to: k of each range, v, and those of the terms.
+const MOST: usize = MOST_RANGES + 1 + TERM_INPUTS;
 
-/// What the rows of one key head add to: the gradients of k and v, of a bias that no row has alone, and of vectors by
-/// distance and by count.
+/// What the rows of one key head add to: the gradients of k and v, and of what no row has alone in the terms.
 pub(super) struct Sums<'a> {
     keys: Range<usize>,
     parts: [&'a mut [f32]; MOST],
@@ -27,27 +23,21 @@ pub(super) struct Sums<'a> {
 pub(super) struct Layout {
     /// Numbers of a key in its part, for k and v.
     widths: [usize; MOST_RANGES + 1],
-    /// The sizes of the other parts.
-    rest: [usize; MOST - MOST_RANGES - 1],
-    /// Query heads of the key head.
-    group: usize,
+    /// The sizes of the parts of terms.
+    terms: [usize; TERM_INPUTS],
 }
 
 impl Layout {
-    pub(super) fn new(operands: &Operands<'_>, bias_wanted: bool) -> Self {
-        let Shape { heads, key_heads, head_dim, value_dim, .. } = operands.shape;
-        let group = heads / key_heads;
-        let [near, far] = [0, 1].map(|range| if range < operands.ranges() { head_dim } else { 0 });
-        let [first, second] = bias_sizes(operands).map(|size| if bias_wanted { group * size } else { 0 });
-        let [keys, bias, queries, values] = relative::sizes(operands).map(|size| group * size);
-        let rest = [first, second, keys, bias, queries, values, counted::size(operands)];
-        Self { widths: [near, far, value_dim], rest, group }
+    pub(super) fn new(engine: &Engine<'_>, terms: &[Part; TERM_INPUTS]) -> Self {
+        let Shape { head_dim, value_dim, .. } = engine.operands.shape;
+        let [near, far] = [0, 1].map(|range| if range < engine.operands.ranges() { head_dim } else { 0 });
+        let size = |part: &Part| if let Part::Sums(size) = part { *size } else { 0 };
+        Self { widths: [near, far, value_dim], terms: terms.each_ref().map(size) }
     }
 
     pub(super) fn sizes(&self, keys: usize) -> [usize; MOST] {
-        let [near, far, v] = self.widths.map(|width| keys * width);
-        let [a, b, c, d, e, f, g] = self.rest;
-        [near, far, v, a, b, c, d, e, f, g]
+        let mut sizes = self.widths.into_iter().map(|width| keys * width).chain(self.terms);
+        [(); MOST].map(|()| sizes.next().unwrap_or(0))
     }
 
     /// Zeros for some keys in a buffer that may have been used before.
@@ -96,34 +86,6 @@ impl<'a> Sums<'a> {
         &mut self.parts[MOST_RANGES][(key - self.keys.start) * self.layout.widths[MOST_RANGES]..]
     }
 
-    /// The sums of a bias for one query head of the group, see [`bias_sizes`].
-    pub(super) fn bias(&mut self, member: usize) -> [&mut [f32]; 2] {
-        let [.., first, second, _, _, _, _, _] = &mut self.parts;
-        [first, second].map(|part| {
-            let size = part.len() / self.layout.group;
-            &mut part[member * size..][..size]
-        })
-    }
-
-    /// The sums of vectors by distance.
-    pub(super) fn relative(&mut self) -> Part<'_> {
-        let [.., keys, bias, queries, values, _] = &mut self.parts;
-        Part { keys, bias, queries, values, group: self.layout.group }
-    }
-
-    /// The sums of vectors by distance, and of the first range's keys from `key` on.
-    pub(super) fn relative_and_k(&mut self, key: usize) -> (Part<'_>, &mut [f32]) {
-        let first = (key - self.keys.start) * self.layout.widths[0];
-        let [k, .., keys, bias, queries, values, _] = &mut self.parts;
-        (Part { keys, bias, queries, values, group: self.layout.group }, &mut k[first..])
-    }
-
-    /// The sums of vectors by count.
-    pub(super) fn counted(&mut self) -> &mut [f32] {
-        let [.., counted] = &mut self.parts;
-        counted
-    }
-
     /// Adds those of other rows, all of whose keys are among these, on all threads.
     pub(super) fn add(&mut self, other: &Sums<'_>) {
         let sizes = self
@@ -162,31 +124,53 @@ impl<'a> HeadRows<'a> {
     }
 }
 
-/// What each row of one key head's queries has alone: the gradients of q of each range, and of a bias.
+/// What each row of one key head's queries has alone: the gradients of q of each range, and of inputs of terms.
 pub(super) struct OwnRows<'a> {
-    q: Vec<HeadRows<'a>>,
-    bias: HeadRows<'a>,
+    pub(super) q: Vec<HeadRows<'a>>,
+    /// Of width 0 where rows have no numbers of their own.
+    pub(super) terms: Vec<HeadRows<'a>>,
 }
 
 impl<'a> OwnRows<'a> {
-    /// Of width 0 without a bias that each row has numbers of.
-    pub(super) fn new(q: Vec<HeadRows<'a>>, bias: HeadRows<'a>) -> Self {
-        Self { q, bias }
-    }
-
     /// The first rows, and the others.
     pub(super) fn split(self, rows: usize) -> [Self; 2] {
-        let (first_q, last_q) = self.q.into_iter().map(|q| q.split(rows).into()).unzip();
-        let [first, last] = self.bias.split(rows);
-        [Self { q: first_q, bias: first }, Self { q: last_q, bias: last }]
+        let halves = |all: Vec<HeadRows<'a>>| -> (Vec<_>, Vec<_>) {
+            all.into_iter().map(|one| one.split(rows).into()).unzip()
+        };
+        let ((first_q, last_q), (first, last)) = (halves(self.q), halves(self.terms));
+        [Self { q: first_q, terms: first }, Self { q: last_q, terms: last }]
     }
 
     /// The gradient of a range's q from a row of a query head on.
     pub(super) fn q(&mut self, range: usize, member: usize, row: usize) -> &mut [f32] {
         self.q[range].from(member, row)
     }
+}
 
-    pub(super) fn bias(&mut self, member: usize, row: usize) -> Option<&mut [f32]> {
-        (self.bias.width > 0).then(|| self.bias.from(member, row))
+/// Where terms add to gradients.
+pub(super) struct Targets<'a> {
+    /// That of the first q, from a row of a query head on.
+    pub(super) queries: &'a mut [f32],
+    /// That of the first k, from a key on.
+    pub(super) keys: &'a mut [f32],
+    /// Those of their inputs.
+    pub(super) parts: [&'a mut [f32]; TERM_INPUTS],
+}
+
+impl<'a> Targets<'a> {
+    pub(super) fn new(
+        sums: &'a mut Sums<'_>,
+        own: &'a mut OwnRows<'_>,
+        (member, row): (usize, usize),
+        key: usize,
+    ) -> Self {
+        let first = (key - sums.keys.start) * sums.layout.widths[0];
+        let [keys, _, _, parts @ ..] = &mut sums.parts;
+        let mut rows = own.terms.iter_mut();
+        let parts = parts.each_mut().map(|part| match rows.next() {
+            Some(rows) if rows.width > 0 => rows.from(member, row),
+            _ => &mut **part,
+        });
+        Self { queries: own.q[0].from(member, row), keys: &mut keys[first..], parts }
     }
 }

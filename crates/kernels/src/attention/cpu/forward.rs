@@ -10,14 +10,12 @@
 //! the time at 16,384 tokens; keeping rows of transposed keys from lying a multiple of 2 KiB apart (4% of the
 //! first product); buffers that begin a line of the cache (6% to 15% of it).
 
-use super::block::{Block, Keys, Operands};
-use super::call::Call;
-use super::counted::Counts;
-use super::logits::fill_logits;
-use super::normaliser::Weighed;
-use super::pieces::{ROWS, SHARED, task_rows};
-use super::relative::{self, KeyTable, Scratch};
-use super::{NOTHING_SEEN, Shape};
+use super::call::Engine;
+use crate::attention::block::pieces::{ROWS, SHARED, task_rows};
+use crate::attention::block::{Block, Keys, Operands};
+use crate::attention::normaliser::Weighed;
+use crate::attention::spec::{NOTHING_SEEN, Shape};
+use crate::attention::terms::{KeyTable, Room};
 use crate::machine::autodiff::permuted_tensor_of;
 use crate::machine::buffers::zeros;
 use crate::machine::matmul::Matrix;
@@ -27,18 +25,12 @@ use rayon::prelude::*;
 use std::cmp::Reverse;
 use std::sync::{Mutex, PoisonError};
 
-mod split;
-
 /// The output `[batch, heads, queries, value_dim]`, and the log of each row's sum of exp(logits),
 /// `[batch, heads, queries]`.
 ///
 /// Both are laid out as `[batch, queries, heads, ..]`, so that merging the heads of the output costs nothing.
-pub(super) fn forward(call: &Call) -> [FlexTensor; 2] {
-    let operands = Operands::new(call);
-    let shape = call.shape;
-    if let Some(ranges) = split::ranges(call, &operands) {
-        return split::forward(&operands, &ranges);
-    }
+pub(super) fn forward(engine: &Engine<'_>) -> [FlexTensor; 2] {
+    let (operands, shape) = (engine.operands, engine.operands.shape);
     let out_row = shape.heads * shape.value_dim;
     let mut out = zeros(shape.batch * shape.queries * out_row);
     let mut log_sums = vec![NOTHING_SEEN; shape.batch * shape.queries * shape.heads];
@@ -56,15 +48,15 @@ pub(super) fn forward(call: &Call) -> [FlexTensor; 2] {
             }
         }
     }
-    let scratch = operands.scratch();
-    let shared = shared_keys(&operands);
+    let scratch = operands.scratch() * engine.heads_at_once();
+    let shared = shared_keys(engine);
     if shared.is_some() {
         // Late rows see more keys.
         tasks.sort_by_key(|task| Reverse(task.first));
     }
-    let make = || (vec![0.0; scratch], Own::default());
+    let make = || (vec![0.0; scratch], Own::new(engine));
     let run = |(logits, own): &mut (Vec<f32>, Own), task: Task<'_>| {
-        task.run(&operands, shared.as_ref(), logits, own);
+        task.run(engine, shared.as_ref(), logits, own);
     };
     if shared.is_some() {
         in_order(tasks, make, run);
@@ -75,7 +67,7 @@ pub(super) fn forward(call: &Call) -> [FlexTensor; 2] {
 }
 
 /// The output `[batch, queries, heads, value_dim]` and the log sums `[batch, queries, heads]` as they are handed on.
-fn tensors(shape: Shape, out: Vec<f32>, log_sums: Vec<f32>) -> [FlexTensor; 2] {
+pub(super) fn tensors(shape: Shape, out: Vec<f32>, log_sums: Vec<f32>) -> [FlexTensor; 2] {
     let Shape { batch, queries, heads, value_dim, .. } = shape;
     [
         permuted_tensor_of(out, [batch, queries, heads, value_dim], [0, 2, 1, 3]),
@@ -99,13 +91,14 @@ fn in_order<T: Send, B>(tasks: Vec<T>, make: impl Fn() -> B + Sync, run: impl Fn
 struct SharedKeys {
     /// Transposed, for each batch row and key head.
     transposed: Vec<Keys>,
-    /// Their products with vectors by distance, for each batch row and query head.
-    tables: Vec<KeyTable>,
+    /// What the terms compute of them, for each batch row and query head.
+    tables: Vec<Vec<KeyTable>>,
 }
 
-fn shared_keys(operands: &Operands<'_>) -> Option<SharedKeys> {
+fn shared_keys(engine: &Engine<'_>) -> Option<SharedKeys> {
+    let operands = engine.operands;
     let Shape { batch, heads, key_heads, queries, .. } = operands.shape;
-    if queries <= SHARED {
+    if queries <= SHARED && engine.heads_at_once() == 1 {
         return None;
     }
     let transposed = |index: usize| {
@@ -115,9 +108,9 @@ fn shared_keys(operands: &Operands<'_>) -> Option<SharedKeys> {
         keys
     };
     let table = |index: usize| {
-        let mut table = KeyTable::default();
-        table.fill(operands, &operands.all_rows(index / heads, index % heads));
-        table
+        let mut tables = Vec::new();
+        engine.tables(&operands.all_rows(index / heads, index % heads), &mut tables);
+        tables
     };
     Some(SharedKeys {
         transposed: (0..batch * key_heads).into_par_iter().map(transposed).collect(),
@@ -126,12 +119,16 @@ fn shared_keys(operands: &Operands<'_>) -> Option<SharedKeys> {
 }
 
 /// The keys that one task sees, if it shares none, and the buffers of one thread.
-#[derive(Default)]
-struct Own {
-    transposed: Keys,
-    table: KeyTable,
-    scratch: Scratch,
-    counts: Counts,
+pub(super) struct Own {
+    pub(super) transposed: Keys,
+    pub(super) tables: Vec<KeyTable>,
+    pub(super) rooms: Vec<Vec<Room>>,
+}
+
+impl Own {
+    pub(super) fn new(engine: &Engine<'_>) -> Self {
+        Self { transposed: Keys::default(), tables: Vec::new(), rooms: engine.rooms() }
+    }
 }
 
 /// Some query rows of one batch row, all heads.
@@ -147,34 +144,41 @@ struct Task<'a> {
 
 impl Task<'_> {
     /// Without shared keys, `own` receives those that the task sees.
-    fn run(self, operands: &Operands<'_>, shared: Option<&SharedKeys>, logits: &mut [f32], own: &mut Own) {
+    fn run(self, engine: &Engine<'_>, shared: Option<&SharedKeys>, logits: &mut [f32], own: &mut Own) {
+        let (operands, at_once) = (engine.operands, engine.heads_at_once());
         let Shape { heads, key_heads, value_dim, .. } = operands.shape;
-        let group = heads / key_heads;
-        for head in 0..heads {
+        let group = operands.shape.group();
+        for first in (0..heads).step_by(at_once) {
             if shared.is_none() {
-                let span = operands.span(self.batch, head, self.first, self.rows);
-                if head % group == 0 {
+                let span = operands.span(self.batch, first, self.first, self.rows);
+                if first % group == 0 {
                     operands.transpose_keys(&span, &mut own.transposed);
                 }
-                own.table.fill(operands, &span);
+                engine.tables(&span, &mut own.tables);
             }
-            let (keys, table) = match shared {
-                Some(shared) => {
-                    let table = &shared.tables[self.batch * heads + head];
-                    (&shared.transposed[self.batch * key_heads + head / group], table)
-                }
-                None => (&own.transposed, &own.table),
+            let Own { transposed, tables, rooms } = &mut *own;
+            let keys = |head: usize| match shared {
+                Some(shared) => &shared.transposed[self.batch * key_heads + head / group],
+                None => &*transposed,
+            };
+            let tables = match shared {
+                Some(shared) => &shared.tables[self.batch * heads + first..][..at_once],
+                None => std::slice::from_ref(tables),
             };
             for row in (0..self.rows).step_by(ROWS) {
-                let block = operands.block(self.batch, head, self.first + row);
-                if block.width == 0 {
+                let block = |head| operands.block(self.batch, head, self.first + row);
+                let blocks: Vec<Block> = (first..first + at_once).map(block).collect();
+                if blocks[0].width == 0 {
                     continue;
                 }
-                fill_logits(operands, &block, keys, table, &mut own.scratch, &mut own.counts, logits);
-                let out = &mut self.out[row * heads * value_dim..];
-                let out = (&mut out[head * value_dim..], heads * value_dim);
-                let log_sums = (&mut self.log_sums[row * heads + head..], heads);
-                attend(operands, &block, logits, &mut own.scratch, out, log_sums);
+                engine.fill_logits(&blocks, keys, tables, rooms, logits, &mut []);
+                let size = logits.len() / at_once;
+                for ((block, logits), rooms) in blocks.iter().zip(logits.chunks_mut(size)).zip(&mut *rooms) {
+                    let out = &mut self.out[row * heads * value_dim..];
+                    let out = (&mut out[block.head * value_dim..], heads * value_dim);
+                    let log_sums = (&mut self.log_sums[row * heads + block.head..], heads);
+                    attend(engine, block, logits, rooms, out, log_sums);
+                }
             }
         }
     }
@@ -182,14 +186,15 @@ impl Task<'_> {
 
 /// One block with its logits: rows of `out` and numbers of `log_sums` lie so far apart; the former hold zeros, the latter
 /// [`NOTHING_SEEN`].
-fn attend(
-    operands: &Operands<'_>,
+pub(super) fn attend(
+    engine: &Engine<'_>,
     block: &Block,
     logits: &mut [f32],
-    scratch: &mut Scratch,
+    rooms: &mut [Room],
     (out, stride): (&mut [f32], usize),
     (log_sums, step): (&mut [f32], usize),
 ) {
+    let operands = engine.operands;
     let mut sums = [0.0; ROWS];
     weigh(operands, block, logits, &mut sums, log_sums, step);
     block.gather(logits);
@@ -198,7 +203,9 @@ fn attend(
         let values = operands.value_matrix(block, &segment);
         operands.multiply(out, stride, index > 0, 1.0, probabilities, values);
     }
-    relative::add_values(operands, block, logits, scratch, (out, stride));
+    for (term, room) in engine.terms.iter().zip(rooms) {
+        term.to_output(engine.tile(block), room, logits, (&mut *out, stride));
+    }
     for (row, sum) in sums.iter().enumerate().take(block.rows) {
         let inverse = if *sum == 0.0 { 0.0 } else { 1.0 / sum };
         for x in &mut out[row * stride..][..operands.shape.value_dim] {
@@ -210,7 +217,7 @@ fn attend(
 /// Replaces logits by weights, zero where hidden, to be divided by `sums`. What the normaliser keeps of the rows, the softmax the
 /// logs of the sums of exp(logit), goes to `log_sums` (one every `step`).
 fn weigh(
-    operands: &Operands<'_>,
+    operands: &Operands,
     block: &Block,
     logits: &mut [f32],
     sums: &mut [f32; ROWS],

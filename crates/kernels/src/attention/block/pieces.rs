@@ -5,35 +5,35 @@
 //! they share nothing, so that many small ones do, the heavy ones first. Where there are few rows and many keys, as in
 //! cached decoding, a piece is a range of keys of one head.
 
-use super::Shape;
+use crate::attention::spec::Shape;
 use crate::machine::simd::LANES;
 use std::ops::Range;
 
 /// Query rows per block: enough to keep the matrix products busy, few enough that little of a causal
 /// block is wasted and that its logits stay in the cache.
-pub(super) const ROWS: usize = 32;
+pub(in crate::attention) const ROWS: usize = 32;
 
 /// Pieces that a call is cut into if its shape allows: work for so many threads.
 const PIECES: usize = 64;
 
 /// How small pieces may get.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Cut {
+pub(in crate::attention) struct Cut {
     /// Pairs of a query and a key of a piece of the gradient: below that, adding up what pieces share is no longer
     /// little beside the work.
-    pub(super) least_pairs: usize,
+    pub(in crate::attention) least_pairs: usize,
     /// Keys of a range that few rows read: a few ranges of so many take longer than it takes to wake other threads.
-    pub(super) least_keys: usize,
+    pub(in crate::attention) least_keys: usize,
 }
 
 /// The most query rows per task, a multiple of [`ROWS`]: they share the transpose of their keys.
-pub(super) const TASK_ROWS: usize = 128;
+pub(in crate::attention) const TASK_ROWS: usize = 128;
 
 /// With more queries than this, all tasks share one transpose of all keys.
-pub(super) const SHARED: usize = 4 * TASK_ROWS;
+pub(in crate::attention) const SHARED: usize = 4 * TASK_ROWS;
 
 /// Query rows per task.
-pub(super) fn task_rows(batch: usize, queries: usize) -> usize {
+pub(in crate::attention) fn task_rows(batch: usize, queries: usize) -> usize {
     if queries <= SHARED {
         return TASK_ROWS;
     }
@@ -44,7 +44,7 @@ impl Cut {
     const USUAL: Self = Self { least_pairs: 1 << 18, least_keys: 1024 };
 
     /// Ranges of the keys that rows see, where it pays to give each head and range to a thread.
-    pub(super) fn keys(self, shape: &Shape, seen: Range<usize>) -> Option<Vec<Range<usize>>> {
+    pub(in crate::attention) fn keys(self, shape: &Shape, seen: Range<usize>) -> Option<Vec<Range<usize>>> {
         let blocks = shape.batch * shape.queries.div_ceil(ROWS);
         if blocks >= PIECES || seen.len() < 4 * self.least_keys {
             return None;
@@ -55,7 +55,7 @@ impl Cut {
     }
 
     /// How the calls of this thread are cut.
-    pub(super) fn current() -> Self {
+    pub(in crate::attention) fn current() -> Self {
         #[cfg(test)]
         return tests::CUT.with(std::cell::Cell::get);
         #[cfg(not(test))]
@@ -64,7 +64,7 @@ impl Cut {
 
     /// The query rows of each piece of a key head's gradient, the first rows first, where `at_once` key heads are
     /// worked on at a time. `widths` are the keys that each block of rows sees; `group` is the number of query heads.
-    pub(super) fn rows(
+    pub(in crate::attention) fn rows(
         self,
         at_once: usize,
         group: usize,
@@ -97,7 +97,7 @@ fn even(weights: &[usize], pieces: usize) -> Vec<Range<usize>> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(in crate::attention) mod tests {
     use super::*;
     use std::cell::Cell;
 

@@ -1,39 +1,49 @@
 //! Gates and counts of a block of queries, and what they add to the logits.
 
 use super::Vectors;
-use crate::attention::block::{Block, Operands};
-use crate::attention::keys::Segment;
-use crate::attention::pieces::ROWS;
+use crate::attention::block::Tile;
+use crate::attention::terms::{Room, at_least};
 use crate::machine::matmul::matmul;
 use crate::machine::simd::{LANES, sigmoid, vectorised};
 use std::ops::Range;
 
-/// Gates and counts of one block: buffers of one thread.
-#[derive(Default)]
-pub(in crate::attention) struct Counts {
+/// What a block keeps of its gates and counts.
+pub(super) struct Counts<'a> {
     /// `[rows, stride of the vectors]`: the products of the queries with the vectors.
-    pub(super) table: Vec<f32>,
+    pub(super) table: &'a mut [f32],
     /// The gradient of the same.
-    pub(super) gradient: Vec<f32>,
+    pub(super) gradient: &'a mut [f32],
     /// The parts of the gradient of one row.
-    pub(super) tables: Vec<f32>,
+    pub(super) tables: &'a mut [f32],
     /// `[rows, stride of the block]`, in the columns of [`counted`](Self::counted).
-    pub(super) gates: Vec<f32>,
+    pub(super) gates: &'a mut [f32],
     /// The counts, in the same columns.
-    pub(super) sums: Vec<f32>,
+    pub(super) sums: &'a mut [f32],
     /// The columns of each row whose keys were counted. Those before have the last vector.
-    pub(super) counted: [Range<usize>; ROWS],
+    pub(super) counted: &'a mut [Range<usize>],
 }
 
-/// Makes a buffer at least so long.
-pub(super) fn at_least(buffer: &mut Vec<f32>, count: usize) {
-    if buffer.len() < count {
-        buffer.resize(count, 0.0);
+/// Tables that take turns: neighbouring keys often count to the same vector, and each addition to one number would wait
+/// for the one before.
+pub(super) const TABLES: usize = 4;
+
+impl<'a> Counts<'a> {
+    pub(super) fn of(room: &'a mut Room, vectors: &Vectors, tile: Tile<'_>) -> Self {
+        let Room { buffers: [table, gradient, tables, gates, sums], columns, .. } = room;
+        let (of_vectors, of_keys) = (tile.block.rows * vectors.stride, tile.block.rows * tile.block.stride);
+        Self {
+            table: at_least(table, of_vectors),
+            gradient: at_least(gradient, of_vectors),
+            tables: at_least(tables, TABLES * vectors.stride),
+            gates: at_least(gates, of_keys),
+            sums: at_least(sums, of_keys),
+            counted: columns,
+        }
     }
 }
 
 /// The columns of the keys that a row counts: sinks are read past the keys between, which are counted too.
-pub(super) fn columns(operands: &Operands<'_>, block: &Block, row: usize) -> Range<usize> {
+pub(super) fn columns(Tile { operands, block }: Tile<'_>, row: usize) -> Range<usize> {
     let Some(segment) = block.seen().next() else { return 0..0 };
     let [sinks, near] = operands.runs(block, row, segment);
     let start = if sinks.is_empty() { near.start } else { sinks.start };
@@ -41,29 +51,21 @@ pub(super) fn columns(operands: &Operands<'_>, block: &Block, row: usize) -> Ran
 }
 
 /// What multiplies the logits of a row, as they come from the product of q and k, in their gates.
-pub(super) fn gate_scale(operands: &Operands<'_>, vectors: &Vectors, block: &Block, row: usize) -> f32 {
+pub(super) fn gate_scale(Tile { operands, block }: Tile<'_>, vectors: &Vectors, row: usize) -> f32 {
     vectors.gate_scale * operands.row_factor(block, row).unwrap_or(1.0)
 }
 
 /// Adds the products of queries with the vectors that they count to, before the rows' factors.
-pub(in crate::attention) fn add_counted(
-    operands: &Operands<'_>,
-    block: &Block,
-    counts: &mut Counts,
-    logits: &mut [f32],
-) {
-    let Some(vectors) = &operands.counted else { return };
-    at_least(&mut counts.table, ROWS * vectors.stride);
-    at_least(&mut counts.gates, ROWS * block.stride);
-    at_least(&mut counts.sums, ROWS * block.stride);
-    let queries = operands.query_matrix(block, &Segment::default());
-    matmul(&mut counts.table, vectors.stride, false, 1.0, queries, vectors.columns());
+pub(super) fn add_counted(vectors: &Vectors, tile: Tile<'_>, room: &mut Room, logits: &mut [f32]) {
+    let counts = Counts::of(room, vectors, tile);
+    let (block, stride) = (tile.block, vectors.stride);
+    matmul(counts.table, stride, false, 1.0, tile.queries(), vectors.columns());
     for row in 0..block.rows {
-        let columns = columns(operands, block, row);
+        let columns = columns(tile, row);
         let at = row * block.stride + columns.start..row * block.stride + columns.end;
         let uncounted = add_row(
-            &counts.table[row * vectors.stride..][..vectors.stride],
-            gate_scale(operands, vectors, block, row),
+            &counts.table[row * stride..][..stride],
+            gate_scale(tile, vectors, row),
             vectors.last(),
             &mut logits[at.clone()],
             &mut counts.gates[at.clone()],

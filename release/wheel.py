@@ -4,7 +4,7 @@
     python3 release/wheel.py target/release/longwave --out dist
     pip install dist/longwave-*.whl
 
-The wheel fits this system alone: on Linux its name says which glibc the program asks for.
+The wheel fits the system that the program was built for: on Linux its name says which processor and which glibc the program asks for.
 """
 
 import argparse
@@ -15,6 +15,8 @@ import sysconfig
 import zipfile
 from pathlib import Path
 
+# What an ELF file calls a processor, and what a wheel calls it.
+MACHINES = {3: "i686", 62: "x86_64", 183: "aarch64"}
 ROOT = Path(__file__).resolve().parent.parent
 # A zip has no earlier date; a fixed one makes two builds the same bytes.
 DATE = (1980, 1, 1, 0, 0, 0)
@@ -25,14 +27,17 @@ def version():
 
 
 def platform(program):
-    """The platform tag of the wheel (PEP 600 on Linux)."""
-    tag = sysconfig.get_platform().replace("-", "_").replace(".", "_")
-    if not tag.startswith("linux_"):
-        return tag
+    """The platform tag of the wheel. A program for Linux says it itself (PEP 600), whatever this system is."""
+    if not program.startswith(b"\x7fELF"):
+        return sysconfig.get_platform().replace("-", "_").replace(".", "_")
+    # e_machine, in the file's own order of bytes.
+    machine = int.from_bytes(program[18:20], "little" if program[5] == 1 else "big")
+    if machine not in MACHINES:
+        raise SystemExit(f"error: no wheel is made for processor {machine} of ELF; there are {MACHINES}")
     needed = re.findall(rb"GLIBC_2\.(\d+)", program)
     if not needed:
         raise SystemExit("error: the program asks for no glibc; is it built for Linux with another C library?")
-    return f"manylinux_2_{max(map(int, needed))}_{tag.removeprefix('linux_')}"
+    return f"manylinux_2_{max(map(int, needed))}_{MACHINES[machine]}"
 
 
 def files(program, tag):

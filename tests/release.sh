@@ -1,10 +1,11 @@
 #!/bin/sh
 # Makes a release of a built program, and looks whether its parts work.
 #
-#   sh tests/release.sh      builds the program unless LONGWAVE names one: about a minute
+#   sh tests/release.sh      builds the program unless LONGWAVE names one: about two minutes
 #
 # The archive is unpacked and its program run in an empty folder; bash loads the completions; the manual pages name every
-# command; where dpkg-deb is there, the package is unpacked and its program run.
+# command; where dpkg-deb is there, the package is unpacked and its program run. The unpacked source passes `cargo check`, so that
+# `cargo install --path crates/cli --locked` has all that it needs. A wheel's name says the processor of its program.
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -17,8 +18,8 @@ sh "$root/release/build.sh" --program "$program" --out "$work/dist" >/dev/null
 cd "$work/dist"
 if command -v sha256sum >/dev/null; then sha256sum --quiet --check SHA256SUMS; fi
 cd "$work"
-tar -xzf dist/longwave-*.tar.gz
-folder=$(echo longwave-*)
+folder=$(basename "$work"/dist/longwave-*-"$(rustc -vV | sed -n 's/^host: //p')".tar.gz .tar.gz)
+tar -xzf "dist/$folder.tar.gz"
 mkdir empty
 (cd empty && "../$folder/longwave" init rope.toml --out mine.toml && "../$folder/longwave" validate mine.toml) >/dev/null
 
@@ -33,5 +34,24 @@ if command -v dpkg-deb >/dev/null; then
     dpkg-deb -x dist/longwave_*.deb installed
     [ -s installed/usr/share/man/man1/longwave-train.1.gz ]
     (cd empty && ../installed/usr/bin/longwave inspect mine.toml) | grep -q '^rope: '
+fi
+
+# Everything that build scripts and `include_bytes!` read must be in the source.
+if [ -e dist/longwave-*-source.tar.gz ]; then
+    mkdir source
+    tar -xzf dist/longwave-*-source.tar.gz -C source --strip-components 1
+    (cd source && CARGO_TARGET_DIR="$root/target" cargo check --quiet --locked --offline --package longwave --package longwave-tests)
+fi
+
+if command -v python3 >/dev/null; then
+    printf '\177ELF\2\1\1\0\0\0\0\0\0\0\0\0\2\0\267\0 GLIBC_2.9 GLIBC_2.17 GLIBC_2.4' >arm
+    python3 "$root/release/wheel.py" arm --out wheels >/dev/null
+    [ -s wheels/longwave-*-py3-none-manylinux_2_17_aarch64.whl ]
+    printf '\177ELF\2\1\1\0\0\0\0\0\0\0\0\0\2\0\363\0 GLIBC_2.17' >riscv
+    if python3 "$root/release/wheel.py" riscv --out wheels 2>/dev/null; then
+        echo "a program of RISC-V has a wheel" >&2
+        exit 1
+    fi
+    case $(uname -s) in Linux) [ -s dist/longwave-*-manylinux_2_*_"$(uname -m)".whl ] ;; esac
 fi
 echo "the release works"

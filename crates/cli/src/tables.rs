@@ -1,10 +1,10 @@
 //! Tables on the terminal, and reports in a folder.
 
 use crate::output::{self, lines, status};
-use longwave_core::Result;
+use longwave_core::{Result, file};
 use longwave_eval::{ResultRow, reference};
 use longwave_report::page::Report;
-use longwave_report::plot::Figure;
+use longwave_report::plot::{self, Figure, Kind};
 use longwave_report::{Format, Grid, History, Table, blocks, histories};
 use std::path::{Path, PathBuf};
 
@@ -58,6 +58,19 @@ pub(crate) fn write_report(report: &Report, folder: &Path) -> Result<()> {
 /// Writes the charts as PDF into a folder, and says where they are.
 pub(crate) fn write_figures(report: &Report, folder: &Path, figure: &Figure) -> Result<()> {
     wrote(folder, &report.write_figures(folder, figure)?);
+    Ok(())
+}
+
+/// Writes the one chart of a paper, and says what it shows, for its caption.
+pub(crate) fn write_figure(report: &Report, path: &Path, figure: &Figure) -> Result<()> {
+    let kind = Kind::of(path)?;
+    let (chart, left_out) = report.figure()?;
+    file::write(path, &plot::figure(&chart, figure, kind)?)?;
+    status(&format!("wrote {}: {}", path.display(), chart.title));
+    status(&chart.subtitle);
+    if left_out > 0 {
+        status(&format!("{left_out} more tables by length are not in it: `--pdf` draws each"));
+    }
     Ok(())
 }
 

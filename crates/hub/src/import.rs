@@ -15,8 +15,8 @@ use longwave_core::memory_check::{available, product, shortage};
 use longwave_core::{Error, Result, file};
 use longwave_data::Tokenizer;
 use longwave_model::config::Resolved;
-use longwave_position::Dimensions;
 use longwave_position::extensions::rope_parameters::rope_type;
+use longwave_position::{Dimensions, ExtensionConfig};
 use longwave_train::checkpoint::{self, Meta, StageReading};
 use longwave_train::restore::{fresh_model, read_after};
 use longwave_train::run::{CheckpointId, checkpoint_path};
@@ -59,8 +59,10 @@ pub fn import(folder: &Path, scaling: FileScaling) -> Result<Import> {
     let vocab_size = described.as_ref().map(|described| described.vocab_size);
     let own = block.as_ref().filter(|block| block.weights_sha256 == sha256);
     let mut notes = Vec::new();
-    if own.is_some_and(|block| block.scaling.is_some()) {
-        notes.push(exported_note(&path, json.get("rope_parameters")));
+    match block.as_ref().and_then(|block| block.scaling.as_ref()) {
+        Some(reading) if json.contains_key("torch") => notes.push(torch_note(reading)),
+        Some(_) if own.is_some() => notes.push(exported_note(&path, json.get("rope_parameters"))),
+        _ => {}
     }
     if block.is_some() && own.is_none() {
         notes.push("its weights are not those that were exported: they are a model of their own".to_owned());
@@ -136,6 +138,21 @@ fn exported_note(config: &Path, scaling: Option<&Value>) -> String {
         "its file scales positions (`{}`): `direct` reads the model without that, `--extend {}` with it",
         kind.unwrap_or_default(),
         config.display()
+    )
+}
+
+/// What `model.py` reads a run with, and how to read it that way here.
+fn torch_note(reading: &StageReading) -> String {
+    let kind = reading.extend.get("kind").and_then(Value::as_str).unwrap_or_default();
+    let plain = ExtensionConfig::from_value(&kind.into(), "extend").ok();
+    let plain = plain.and_then(|plain| serde_json::to_value(plain).ok());
+    let extend = match toml::Value::try_from(&reading.extend) {
+        Ok(value) if plain.as_ref() != Some(&reading.extend) => format!("'{value}'"),
+        _ => kind.to_owned(),
+    };
+    format!(
+        "its `model.py` reads texts of up to {} tokens with `{kind}`: `direct` reads the run without that, `--extend {extend}` with it",
+        reading.length
     )
 }
 

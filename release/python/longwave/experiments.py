@@ -8,8 +8,6 @@ multiples of the training length L, as `"2L"`; an extension is a kind, as `"yarn
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
@@ -67,22 +65,14 @@ class _Folder:
         font_size: str = "9pt",
         font: str | Path | None = None,
     ) -> Path:
-        """Writes perplexity by length as a PDF for a paper, without headings, as `longwave report --pdf` does: of a study, means over
-        seeds with their intervals.
+        """Writes perplexity by length as one figure for a paper, without a heading, as `longwave report --figure` does: of a study, means
+        over seeds with their intervals. `path` ends with `.svg`, `.png` or `.pdf`.
 
         Sizes are texts as `"85mm"`, `"3.3in"` or `"9pt"`; font is a TrueType file, in the place of the program's own."""
         path = Path(path)
-        sizes = _options({"--figure-width": width, "--figure-height": height, "--font-size": font_size, "--font": font})
-        with tempfile.TemporaryDirectory() as scratch:
-            out = Path(scratch) / "report"
-            call(["report", str(self.folder), "--pdf", "--out", str(out), *sizes], show=False)
-            charts = sorted(
-                out.rglob("*.pdf"), key=lambda chart: (not chart.name.startswith("perplexity"), len(chart.name), chart.name)
-            )
-            if not charts:
-                raise FileNotFoundError(f"the report of {str(self.folder)!r} has no chart")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(charts[0], path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        sizes = _options({"--width": width, "--height": height, "--font-size": font_size, "--font": font})
+        call(["report", str(self.folder), "--figure", str(path), *sizes], show=False)
         return path
 
 

@@ -150,7 +150,7 @@ fn tables_and_figures_come_in_the_forms_of_a_paper() {
     assert!(printed(&["report", "run", "--format", "markdown"]).contains("| --- | ---: |"));
     assert!(!project.exists("run/perplexity.pdf"));
 
-    let sizes = ["--figure-width", "85mm", "--figure-height", "6cm", "--font-size", "7pt"];
+    let sizes = ["--width", "85mm", "--height", "6cm", "--font-size", "7pt"];
     printed(&[&["report", "run", "--pdf"][..], &sizes].concat());
     for name in ["perplexity", "training"] {
         let file = String::from_utf8_lossy(&project.read(&format!("run/{name}.pdf"))).into_owned();
@@ -158,13 +158,49 @@ fn tables_and_figures_come_in_the_forms_of_a_paper() {
         let size: Vec<f64> = page.split([' ', ']']).take(2).map(|number| number.parse().unwrap()).collect();
         assert!((size[0] - 240.94).abs() < 0.01 && (size[1] - 170.08).abs() < 0.5, "{name}: {size:?}");
     }
-    let small = project.run(&["report", "run", "--pdf", "--figure-width", "40pt"]);
+    let small = project.run(&["report", "run", "--pdf", "--width", "40pt"]);
     assert!(small.code == Some(2) && small.stderr.contains("too small"), "{}", small.stderr);
-    let unit = project.run(&["report", "run", "--pdf", "--figure-width", "85"]);
+    let unit = project.run(&["report", "run", "--pdf", "--width", "85"]);
     assert!(unit.code == Some(2) && unit.stderr.contains("such as `85mm`"), "{}", unit.stderr);
     let font = project.run(&["report", "run", "--pdf", "--font", "small.toml"]);
     assert!(font.code == Some(2) && font.stderr.contains("is no TrueType font"), "{}", font.stderr);
-    assert_eq!(project.run(&["report", "run", "--font-size", "7pt"]).code, Some(2), "only with `--pdf`");
+    assert_eq!(
+        project.run(&["report", "run", "--font-size", "7pt"]).code,
+        Some(2),
+        "only with `--pdf` or `--figure`"
+    );
+}
+
+#[test]
+fn one_figure_of_a_run_or_a_study_is_all_that_is_written() {
+    let project = Project::new();
+    project.write("s.toml", "name = \"s\"\nbase = \"small.toml\"\nseeds = 2\n");
+    let studied = project.run(&["study", "s.toml"]);
+    assert_eq!(studied.code, Some(0), "{}", studied.stderr);
+    project.train(&["--out", "run"]);
+    std::fs::remove_file(project.path("run/report.html")).unwrap();
+    std::fs::remove_file(project.path("runs/studies/s/study.md")).unwrap();
+    for (folder, bars) in [("run", false), ("runs/studies/s", true)] {
+        for kind in ["svg", "png", "pdf"] {
+            let file = format!("out-{bars}.{kind}");
+            let told =
+                project.run(&["report", folder, "--figure", &file, "--width", "12cm", "--font-size", "8pt"]);
+            assert_eq!(told.code, Some(0), "{}", told.stderr);
+            assert!(told.stderr.contains(&format!("wrote {file}: Perplexity of ")), "{}", told.stderr);
+        }
+        let drawn = String::from_utf8(project.read(&format!("out-{bars}.svg"))).unwrap();
+        assert!(drawn.starts_with("<svg width=\"340.16pt\""), "{drawn:.200}");
+        for label in ["direct", "linear", "ntk", "window_baseline", "32", "64", "2L"] {
+            assert!(drawn.lines().any(|line| line.trim() == label), "{folder}: no `{label}`");
+        }
+        assert_eq!(drawn.contains("one standard deviation over seeds"), bars, "{folder}");
+    }
+    assert!(!project.exists("run/report.html") && !project.exists("runs/studies/s/study.md"));
+    let said = project.refused(2, &["report", "run", "--figure", "figure.eps"]);
+    assert!(said.contains("hint: end its name with `.svg`, `.png` or `.pdf`"), "{said}");
+    project.refused(2, &["report", "run", "--figure", "a.svg", "--pdf"]);
+    project.train(&["--out", "one", "--set", "evaluate=[{ lengths = [32] }]"]);
+    assert!(project.refused(1, &["report", "one", "--figure", "a.svg"]).contains("at two lengths"));
 }
 
 #[test]

@@ -197,7 +197,7 @@ fn of_commands_on_a_run() {
             ("a_report_of_no_run", &["report", "corpus"]),
             ("a_report_of_nothing", &["report", "nowhere"]),
             ("a_report_against_what_was_not_read", &["report", RUN, "--against", "yarn"]),
-            ("a_width_without_its_unit", &["report", RUN, "--pdf", "--figure-width", "85"]),
+            ("a_width_without_its_unit", &["report", RUN, "--pdf", "--width", "85"]),
             ("a_font_that_is_none", &["report", RUN, "--pdf", "--font", "corpus/train/0.txt"]),
             ("an_export_into_a_folder_in_use", &["export", RUN, "full"]),
             ("an_export_without_the_longest_text", &["export", RUN, "out", "--extend", "yarn"]),

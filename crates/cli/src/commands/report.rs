@@ -2,19 +2,20 @@
 
 use crate::options::{one_value, parsed};
 use crate::output::{lines, status};
-use crate::study_runner::report_again;
-use crate::tables::{print, write_figures, write_report};
-use clap::Args;
+use crate::study_runner::{report_again, write_again};
+use crate::tables::{print, write_figure, write_figures, write_report};
+use clap::{ArgGroup, Args};
 use longwave_core::{Error, Result, file};
 use longwave_eval::Reference;
 use longwave_report::Format;
 use longwave_report::page::Report;
-use longwave_report::plot::{Figure, Typeface};
+use longwave_report::plot::{Figure, Kind, Typeface};
 use longwave_study::saved;
 use std::path::{Path, PathBuf};
 
 /// Write tables, plots and the HTML page of a run, of a study, or of a folder of runs
 #[derive(Args, Debug)]
+#[command(group(ArgGroup::new("paper").args(["pdf", "figure"])))]
 pub(crate) struct Arguments {
     /// A run's folder, a study's, or a folder of runs
     #[arg(value_name = "DIR")]
@@ -32,17 +33,21 @@ pub(crate) struct Arguments {
     /// Write the charts as PDF too, without headings, for a paper
     #[arg(long)]
     pdf: bool,
-    /// The width of the PDF charts, as `85mm`, `8.5cm`, `3.3in` or `240pt`
-    #[arg(long, value_name = "SIZE", requires = "pdf", value_parser = parse_points)]
-    figure_width: Option<f64>,
+    /// Write one figure for a paper and nothing else, perplexity by length, into a file that ends with `.svg`, `.png` or
+    /// `.pdf`
+    #[arg(long, value_name = "FILE", conflicts_with = "out")]
+    figure: Option<PathBuf>,
+    /// The width of a figure or of the PDF charts, as `85mm`, `8.5cm`, `3.3in` or `240pt`
+    #[arg(long, value_name = "SIZE", requires = "paper", value_parser = parse_points)]
+    width: Option<f64>,
     /// Their height; in proportion to the width unless given
-    #[arg(long, value_name = "SIZE", requires = "pdf", value_parser = parse_points)]
-    figure_height: Option<f64>,
+    #[arg(long, value_name = "SIZE", requires = "paper", value_parser = parse_points)]
+    height: Option<f64>,
     /// The size of the numbers at their axes
-    #[arg(long, value_name = "SIZE", requires = "pdf", default_value = "9pt", value_parser = parse_points)]
+    #[arg(long, value_name = "SIZE", requires = "paper", default_value = "9pt", value_parser = parse_points)]
     font_size: f64,
     /// The font of their texts, a TrueType file, in place of the program's own
-    #[arg(long, value_name = "FILE", requires = "pdf")]
+    #[arg(long, value_name = "FILE", requires = "paper")]
     font: Option<PathBuf>,
 }
 
@@ -52,16 +57,23 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         .as_deref()
         .map(|text| Reference::from_value(&one_value("--against", text)?, "--against"))
         .transpose()?;
-    // A font that cannot be read is found before anything is written.
-    let figure = arguments.pdf.then(|| figure(arguments)).transpose()?;
+    // A font that cannot be read, and a file of another kind, are found before anything is written.
+    let figure = figure(arguments)?;
+    arguments.figure.as_deref().map(Kind::of).transpose()?;
     if let Some(out) = &arguments.out {
         check_out(out, &arguments.folder)?;
     }
     if let Some(study) = saved::folder_of(&arguments.folder) {
         let out = arguments.out.as_ref().unwrap_or(&study);
-        let report = report_again(&study, out, against.as_ref())?;
-        if let (Some(figure), Some(page)) = (figure, report.page()) {
-            write_figures(page, &out.join(saved::PAGES), &figure)?;
+        let report = report_again(&study, against.as_ref())?;
+        match (&arguments.figure, report.page()) {
+            (Some(path), Some(page)) => write_figure(page, path, &figure)?,
+            (_, page) => {
+                write_again(&report, out)?;
+                if let Some(page) = page.filter(|_| arguments.pdf) {
+                    write_figures(page, &out.join(saved::PAGES), &figure)?;
+                }
+            }
         }
         return arguments.format.map_or(Ok(()), |format| lines(&report.tables(format)));
     }
@@ -71,9 +83,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if let Some(note) = report.earlier_steps() {
         status(&note);
     }
-    write_report(&report, out)?;
-    if let Some(figure) = figure {
-        write_figures(&report, out, &figure)?;
+    if let Some(path) = &arguments.figure {
+        write_figure(&report, path, &figure)?;
+    } else {
+        write_report(&report, out)?;
+        if arguments.pdf {
+            write_figures(&report, out, &figure)?;
+        }
     }
     arguments.format.map_or(Ok(()), |format| print(&report.tables(), &report.histories(), format))
 }
@@ -81,8 +97,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 fn figure(arguments: &Arguments) -> Result<Figure> {
     let typeface = arguments.font.as_deref().map(Typeface::load).transpose()?;
     Ok(Figure {
-        width: arguments.figure_width,
-        height: arguments.figure_height,
+        width: arguments.width,
+        height: arguments.height,
         font_size: arguments.font_size,
         typeface: typeface.unwrap_or_default(),
     })

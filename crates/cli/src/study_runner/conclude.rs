@@ -67,8 +67,8 @@ impl StudyRunner<'_> {
     }
 }
 
-/// Writes again what a study wrote, from what its store holds: into its folder, or into another.
-pub(crate) fn report_again(folder: &Path, out: &Path, against: Option<&Reference>) -> Result<StudyReport> {
+/// What a study's store holds, to be reported again.
+pub(crate) fn report_again(folder: &Path, against: Option<&Reference>) -> Result<StudyReport> {
     let (study, plan) = saved::load(folder)?;
     let store = Store::new(&study.store);
     let results = Results::gather(&plan, &store)?;
@@ -80,10 +80,14 @@ pub(crate) fn report_again(folder: &Path, out: &Path, against: Option<&Reference
         ))
         .hint("run the study, or start this command in the folder where it ran"));
     }
-    let report = StudyReport::new(folder, &study, &plan, &store, &results, against)?;
+    StudyReport::new(folder, &study, &plan, &store, &results, against)
+}
+
+/// Writes again what a study wrote: into its folder, or into another.
+pub(crate) fn write_again(report: &StudyReport, out: &Path) -> Result<()> {
     report.write(out)?;
     wrote(out);
-    Ok(report)
+    Ok(())
 }
 
 fn wrote(folder: &Path) {

@@ -10,7 +10,7 @@ mod progress;
 mod speed;
 mod threads;
 
-pub(crate) use conclude::report_again;
+pub(crate) use conclude::{report_again, write_again};
 
 use crate::configs::warn;
 use crate::interrupt;

@@ -16,6 +16,7 @@ use crate::{fields, run_block, tensors};
 use longwave_core::{Error, Result, file};
 use longwave_position::{ExtensionConfig, Lengths};
 use longwave_train::Trained;
+use longwave_train::checkpoint::StageReading;
 use serde_json::Value;
 use std::path::Path;
 
@@ -41,7 +42,12 @@ pub fn export(
     file::check_new_folder(folder, &FILES, NEW)?;
     let Trained { config, resolved, model, .. } = trained;
     let bytes = tensors::to_bytes(&tensors::of_model(model)?)?;
-    let block = block(trained, document, &bytes, None)?;
+    let read = (extended.extend != ExtensionConfig::from_value(&"direct".into(), "extend")?)
+        .then(|| serde_json::to_value(&extended.extend))
+        .transpose()
+        .map_err(|error| Error::failed(format!("an extension cannot be written as JSON: {error}")))?
+        .map(|extend| StageReading { length: extended.longest, extend, head_scale: None });
+    let block = block(trained, document, &bytes, read.as_ref())?;
     let torch = reading::described(trained, extended)?;
     let source = source::written(&torch, resolved, config)?;
     let mut described = fields::of_run(Architecture::Longwave, config, resolved)?;

@@ -13,7 +13,7 @@ use crate::csv::Tidy;
 use crate::explained::{self, Shown};
 use crate::grid::{Grid, markdown_text};
 use crate::history::{History, Reading, histories};
-use crate::plot::{Chart, Figure, Styles, pdf, svg, write_png};
+use crate::plot::{self, Chart, Figure, Kind, Styles, of_paper, svg, write_png};
 use crate::table::Table;
 use crate::tensorboard;
 use charts::{of_readings, of_tables, training_chart, training_table};
@@ -184,6 +184,18 @@ impl Report {
         Ok(Explained::read(&self.folder)?.filter(is_of))
     }
 
+    /// The one chart that a paper shows, the metric of the first table by length, and how many tables by length it leaves out.
+    pub fn figure(&self) -> Result<(Chart, usize)> {
+        let blocks = blocks(&self.rows);
+        let mut by_length = blocks.iter().filter(|block| block.lengths.len() > 1);
+        let first = by_length.next().and_then(|block| Some((block, Table::all(block).first()?.metric)));
+        let (block, metric) = first.ok_or_else(|| {
+            Error::failed(format!("nothing in `{}` was measured at two lengths", self.folder.display()))
+                .hint("`longwave eval RUN --lengths L,2L,4L` reads a run at more; a study has `lengths` in its `[[evaluate]]`")
+        })?;
+        Ok((of_paper(block, metric, &Styles::of(&blocks)), by_length.count()))
+    }
+
     /// Writes the charts as PDF for a paper: those that [`write`](Self::write) draws, under the same names, and
     /// `training.pdf`. Gives the paths it wrote.
     pub fn write_figures(&self, folder: &Path, figure: &Figure) -> Result<Vec<PathBuf>> {
@@ -192,13 +204,13 @@ impl Report {
         let tables: Vec<Vec<Table>> = blocks.iter().map(Table::all).collect();
         let mut written = Written { folder, paths: Vec::new() };
         for named in of_tables(&blocks, &tables, &styles).into_iter().flatten().flat_map(|it| it.charts) {
-            written.file(&format!("{}.pdf", named.file), &pdf(&named.chart, figure)?)?;
+            written.file(&format!("{}.pdf", named.file), &plot::figure(&named.chart, figure, Kind::Pdf)?)?;
         }
         for (file, reading) in of_readings(&readings(&self.rows)) {
-            written.file(&format!("{file}.pdf"), &pdf(&reading.chart, figure)?)?;
+            written.file(&format!("{file}.pdf"), &plot::figure(&reading.chart, figure, Kind::Pdf)?)?;
         }
         if let Some(chart) = training_chart(&self.runs, &styles) {
-            written.file("training.pdf", &pdf(&chart, figure)?)?;
+            written.file("training.pdf", &plot::figure(&chart, figure, Kind::Pdf)?)?;
         }
         Ok(written.paths)
     }

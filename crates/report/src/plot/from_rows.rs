@@ -54,6 +54,29 @@ pub fn by_length(block: &Block, metric: Metric, styles: &Styles) -> Vec<Chart> {
     charts
 }
 
+/// The one chart that a paper shows of a block: the first of [`by_length`]. Where that has each run as trained alone, the lowest
+/// of the window baselines stands with them, as it is what a longer context must beat.
+pub fn of_paper(block: &Block, metric: Metric, styles: &Styles) -> Chart {
+    let mut charts = by_length(block, metric, styles);
+    let mut chart = charts.swap_remove(0);
+    if charts.is_empty() {
+        return chart;
+    }
+    let last = |line: &&Line| Cell::new(metric, line.rows.values().next_back()?).map(|cell| cell.value);
+    let better = |one: &&Line, other: &&Line| {
+        let (one, other) = (last(one).unwrap_or(f64::NAN), last(other).unwrap_or(f64::NAN));
+        if metric.lower_is_better() { one.total_cmp(&other) } else { other.total_cmp(&one) }
+    };
+    if let Some(best) = block.lines.iter().filter(|line| line.is_baseline()).min_by(better) {
+        let name = |line: &Line| format!("{}: {}", line.run, line.label);
+        let baseline = by_length_of(block, metric, "", &[best], name, &[0]).series.swap_remove(0);
+        // Before the chance level, so that it is the dashed one.
+        let methods = chart.series.iter().filter(|series| series.role == Role::Method).count();
+        chart.series.insert(methods, baseline);
+    }
+    chart
+}
+
 fn by_length_of(
     block: &Block,
     metric: Metric,

@@ -2,8 +2,8 @@
 
 use super::canvas::{Canvas, Side, Typeface, load_font};
 use super::draw::{FAINT, INK, PAPER};
-use super::{BITMAP_TEXT_DROP, FINE, SIZE, at_natural_size, png, write_smooth};
-use longwave_core::{Error, Result};
+use super::{BITMAP_TEXT_DROP, FINE, SIZE, at_natural_size, png, smooth_png};
+use longwave_core::{Error, Result, file};
 use plotters::backend::{BitMapBackend, DrawingBackend, SVGBackend};
 use plotters::drawing::IntoDrawingArea;
 use std::fmt::{Display, Write as _};
@@ -104,7 +104,7 @@ impl HeatMap {
         copy([area.left, area.top, area.wide, area.high], &pixels, columns);
         let (pixels, columns) = self.bar(&area);
         copy([area.bar(), area.top, 14.0, area.high], &pixels, columns);
-        write_smooth(path, &buffer, (wide, high))
+        file::write(path, &smooth_png(&buffer, (wide, high))?)
     }
 
     /// Where everything goes, and which numbers the ends of the colours are.

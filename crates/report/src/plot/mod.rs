@@ -1,6 +1,6 @@
 //! Charts as SVG, PNG and PDF, from one drawing.
 //!
-//! A [`Chart`] is data: series, labels and scales. [`svg`], [`write_png`] and [`fn@pdf`] draw it with the font that
+//! A [`Chart`] is data: series, labels and scales. [`svg`], [`write_png`] and [`figure`] draw it with the font that
 //! this crate carries, so that none asks the system for one. Series differ in colour (Okabe
 //! and Ito's palette, which colour-blind readers can distinguish) and in marker.
 
@@ -25,7 +25,7 @@ use std::path::Path;
 
 pub use canvas::Typeface;
 pub(crate) use from_rows::metric_axis;
-pub use from_rows::{Curve, by_length, positions, training};
+pub use from_rows::{Curve, by_length, of_paper, positions, training};
 pub use heat::{Edge, HeatMap};
 pub(crate) use inline::inline;
 pub use scale::Scale;
@@ -41,6 +41,10 @@ const FINE: u32 = 4;
 const AXIS_TEXT: f64 = 12.0;
 /// Drawing units per pixel of a PNG; their mean smooths the edges.
 const SMOOTH: u32 = 2;
+/// Drawing units per pixel of a PNG for a paper: four of its pixels a pixel, 430 an inch where the text has 8 points.
+const PAPER_FINE: u32 = 8;
+/// A larger PNG is refused: it is drawn with four times as many pixels, in memory.
+const MOST_PIXELS: u64 = 50_000_000;
 /// The bitmap backend centres the line of a text, the SVG one its small letters, which lie lower by
 /// this much of the text's size.
 const BITMAP_TEXT_DROP: f64 = 0.16;
@@ -149,8 +153,13 @@ fn drawn_svg(chart: &Chart, layout: &Layout) -> Result<String> {
 
 /// An SVG document of [`FINE`] units a pixel, whose element says how large it is in pixels.
 fn at_natural_size(svg: &str, (width, height): (u32, u32)) -> String {
-    let fine = format!("width=\"{}\" height=\"{}\"", width * FINE, height * FINE);
-    svg.replacen(&fine, &format!("width=\"{width}\" height=\"{height}\""), 1)
+    sized(svg, (width * FINE, height * FINE), &(width.to_string(), height.to_string()))
+}
+
+/// An SVG document with another size in its element.
+fn sized(svg: &str, (width, height): (u32, u32), shown: &(String, String)) -> String {
+    let old = format!("width=\"{width}\" height=\"{height}\"");
+    svg.replacen(&old, &format!("width=\"{}\" height=\"{}\"", shown.0, shown.1), 1)
 }
 
 /// The chart in small, as an SVG document without heading and legend: for a page that shows many side by side.
@@ -161,18 +170,29 @@ pub fn small_svg(chart: &Chart) -> Result<String> {
 }
 
 pub fn write_png(chart: &Chart, path: &Path) -> Result<()> {
-    let layout = Layout::default();
-    let (width, height) = size(chart, &layout)?;
-    let drawn = (width * FINE, height * FINE);
-    let mut buffer = vec![u8::MAX; (drawn.0 * drawn.1 * 3) as usize];
-    draw::draw(chart, &layout, BitMapBackend::with_buffer(&mut buffer, drawn), FINE, BITMAP_TEXT_DROP)?;
-    write_smooth(path, &buffer, drawn)
+    file::write(path, &drawn_png(chart, &Layout::default(), FINE)?)
 }
 
-/// Writes an RGB image as a PNG of [`SMOOTH`] times fewer pixels each way.
-fn write_smooth(path: &Path, buffer: &[u8], (width, height): (u32, u32)) -> Result<()> {
+fn drawn_png(chart: &Chart, layout: &Layout, fine: u32) -> Result<Vec<u8>> {
+    let (width, height) = size(chart, layout)?;
+    let drawn = (width * fine, height * fine);
+    if u64::from(drawn.0 / SMOOTH) * u64::from(drawn.1 / SMOOTH) > MOST_PIXELS {
+        return Err(Error::usage(format!(
+            "the PNG would have {} by {} pixels, more than {MOST_PIXELS}",
+            drawn.0 / SMOOTH,
+            drawn.1 / SMOOTH
+        ))
+        .hint("make it smaller or its font larger, or write `.svg` or `.pdf`"));
+    }
+    let mut buffer = vec![u8::MAX; 3 * drawn.0 as usize * drawn.1 as usize];
+    draw::draw(chart, layout, BitMapBackend::with_buffer(&mut buffer, drawn), fine, BITMAP_TEXT_DROP)?;
+    smooth_png(&buffer, drawn)
+}
+
+/// An RGB image as a PNG of [`SMOOTH`] times fewer pixels each way.
+fn smooth_png(buffer: &[u8], (width, height): (u32, u32)) -> Result<Vec<u8>> {
     let size = (width / SMOOTH, height / SMOOTH);
-    file::write(path, &png(&smooth(buffer, size.0 as usize), size.0, size.1)?)
+    png(&smooth(buffer, size.0 as usize), size.0, size.1)
 }
 
 /// RGB pixels as a PNG.
@@ -200,8 +220,29 @@ impl Default for Figure {
     }
 }
 
-/// The chart as a PDF of one page, without its heading: a paper has a caption.
-pub fn pdf(chart: &Chart, figure: &Figure) -> Result<Vec<u8>> {
+/// What a figure is written as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Pdf,
+    Png,
+    Svg,
+}
+
+impl Kind {
+    /// What the end of a file's name says.
+    pub fn of(path: &Path) -> Result<Self> {
+        match path.extension().and_then(|it| it.to_str()).map(str::to_ascii_lowercase).as_deref() {
+            Some("pdf") => Ok(Self::Pdf),
+            Some("png") => Ok(Self::Png),
+            Some("svg") => Ok(Self::Svg),
+            _ => Err(Error::usage(format!("`{}` does not say what figure it is", path.display()))
+                .hint("end its name with `.svg`, `.png` or `.pdf`")),
+        }
+    }
+}
+
+/// The chart as a file for a paper, without its heading: a paper has a caption.
+pub fn figure(chart: &Chart, figure: &Figure, kind: Kind) -> Result<Vec<u8>> {
     let chart = Chart { title: String::new(), subtitle: String::new(), ..chart.clone() };
     let scale = figure.font_size / AXIS_TEXT;
     let pixels = |points: f64| (points / scale).round().max(1.0) as u32;
@@ -214,11 +255,25 @@ pub fn pdf(chart: &Chart, figure: &Figure) -> Result<Vec<u8>> {
     let (width, height) = size(&chart, &layout)?;
     // Pixels are whole, and the width is what was asked for.
     let scale = figure.width.map_or(scale, |points| points / f64::from(width));
-    let mut bytes = Vec::new();
-    let size = (width * FINE, height * FINE);
-    let backend = pdf::PdfBackend::new(&mut bytes, size, scale / f64::from(FINE), figure.typeface)?;
-    draw::draw(&chart, &layout, backend, FINE, 0.0)?;
-    Ok(bytes)
+    match kind {
+        Kind::Pdf => {
+            let mut bytes = Vec::new();
+            let size = (width * FINE, height * FINE);
+            let backend = pdf::PdfBackend::new(&mut bytes, size, scale / f64::from(FINE), figure.typeface)?;
+            draw::draw(&chart, &layout, backend, FINE, 0.0)?;
+            Ok(bytes)
+        }
+        Kind::Png => drawn_png(&chart, &layout, PAPER_FINE),
+        Kind::Svg if figure.typeface != Typeface::default() => {
+            Err(Error::usage("an SVG does not carry a font: whoever shows it sets its texts")
+                .hint("write `.pdf` or `.png`, or leave the font out"))
+        }
+        Kind::Svg => {
+            let points = |pixels: u32| format!("{:.2}pt", f64::from(pixels) * scale);
+            let size = (points(width), points(height));
+            Ok(sized(&drawn_svg(&chart, &layout)?, (width, height), &size).into_bytes())
+        }
+    }
 }
 
 /// Averages squares of `SMOOTH` by `SMOOTH` pixels of an RGB image into one of `width` columns.

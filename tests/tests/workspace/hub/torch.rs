@@ -158,6 +158,7 @@ fn every_encoding_is_written_and_comes_back() {
         );
         let (import, back) = imported(&folder, &made.folder.path().join("run"));
         assert_eq!(import.run.as_ref(), Some(&made.trained.meta), "{position}");
+        assert!(import.notes.is_empty(), "{position}: {:?}", import.notes);
         assert_eq!(
             tensors::of_model(&back.model).unwrap(),
             tensors::of_model(&made.trained.model).unwrap(),
@@ -264,6 +265,17 @@ fn the_program_writes_it() {
     insta::assert_snapshot!("model_py_of_rope", String::from_utf8(project.read("out/model.py")).unwrap());
     let again = project.run(&["import", "out", "--out", "back"]);
     assert_eq!(again.code, Some(0), "{}", again.stderr);
+    insta::assert_snapshot!("import_torch", again.stderr);
+    let keys = "{ kind = 'linear', scale = 2.0 }";
+    let scaled =
+        project.run(&["export", "runs/small-0", "torch", "scaled", "--extend", keys, "--length", "64"]);
+    assert_eq!(scaled.code, Some(0), "{}", scaled.stderr);
+    let said = project.run(&["import", "scaled", "--out", "again"]).stderr;
+    let first = said.lines().next().unwrap_or_default();
+    assert!(first.contains("up to 64 tokens with `linear`") && first.contains("scale = 2.0"), "{said}");
+    let extend = first.split("--extend '").nth(1).unwrap().split('\'').next().unwrap();
+    let read = project.run(&["eval", "again", "--device", "cpu", "--extend", extend]);
+    assert!(read.code == Some(0) && read.stdout.contains("linear"), "{extend}: {}", read.stderr);
     let refused = project
         .refused(2, &["export", "runs/small-0", "torch", "far", "--extend", "self_extend", "--length", "3"]);
     insta::assert_snapshot!("export_torch_to_a_short_length", refused);

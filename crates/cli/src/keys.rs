@@ -15,31 +15,7 @@
 /// ```
 #[macro_export]
 macro_rules! keys {
-    ($(
-        $(#[$about:meta])*
-        $seen:vis struct $Name:ident {
-            $($(#[$meaning:meta])* $key_seen:vis $key:ident: $Type:ty = $default:expr),* $(,)?
-        }
-    )*) => {$(
-        $(#[$about])*
-        #[derive(
-            Clone,
-            Debug,
-            PartialEq,
-            $crate::serde::Serialize,
-            $crate::serde::Deserialize,
-            $crate::schemars::JsonSchema,
-        )]
-        #[serde(deny_unknown_fields, default, crate = "longwave::serde")]
-        #[schemars(crate = "longwave::schemars")]
-        $seen struct $Name {
-            $($(#[$meaning])* $key_seen $key: $Type,)*
-        }
-
-        impl ::std::default::Default for $Name {
-            fn default() -> Self {
-                Self { $($key: $default,)* }
-            }
-        }
-    )*};
+    ($($keys:tt)*) => {
+        $crate::position::keys_with!("longwave::serde", "longwave::schemars"; $($keys)*);
+    };
 }

@@ -12,8 +12,8 @@ pub use longwave_position::encoding::{
     Rows,
 };
 pub use longwave_position::extension::{
-    Band, Example, Extend, Lengths, Scale, Shifts, change_frequencies, not_applicable, set_geometry,
-    set_window,
+    Band, Example, Extend, FrequencyRule, Lengths, Scale, Shifts, change_frequencies, not_applicable,
+    set_geometry, set_window,
 };
 pub use longwave_position::frequency::{Frequencies, Rotation};
 pub use longwave_position::per_layer::at_layer;

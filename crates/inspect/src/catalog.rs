@@ -6,6 +6,7 @@ use longwave_kernels::Bias;
 use longwave_position::encoding::{Dimensions, Extrapolation, LayerInput, QueryBlock, Rows};
 use longwave_position::encodings::{self, Encoding};
 use longwave_position::extensions::{self, common, examples};
+use longwave_position::frequency::Side;
 use longwave_position::reading::LogN;
 use longwave_position::{
     EncodingConfig, ExtensionConfig, Init, Lengths, ParameterSpec, PositionConfig, Positions, Reading,
@@ -144,7 +145,7 @@ pub fn acts(encoding: &Encoding, sizes: &Dimensions) -> Vec<HookPoint> {
         (HookPoint::EveryInput, enters(1)),
         (HookPoint::Input, enters(0) && !enters(1)),
         (HookPoint::Rotation, encoding.rotation(0).is_some()),
-        (HookPoint::Heads, changed(&q, &encoding.map_query(q.clone(), of_block))),
+        (HookPoint::Heads, changed(&q, &encoding.map_heads(q.clone(), Side::Query, of_block))),
         (HookPoint::Bias, adds),
         (HookPoint::Scores, reads_scores),
         (HookPoint::Softmax, encoding.sink(0).is_some()),

@@ -133,7 +133,7 @@ fn attentions() {
     for name in ["keys", "queries", "values"] {
         let call = |[q, k, v]: [Tensor<4>; 3]| {
             let relative = vectors(name, &q.device());
-            attention(q, k, v, &Attention { relative, ..Attention::causal(HEAD_DIM) })
+            attention(q, k, v, &Attention { terms: relative.into(), ..Attention::causal(HEAD_DIM) })
         };
         both(&format!("attention, vectors of {name}"), &|_| call(values.clone()), &|| call(leaves.clone()));
     }

@@ -9,7 +9,6 @@
 //! | [`cross_entropy`](cross_entropy()) | log-softmax and the pick of the target |
 //! | [`head_loss`], [`head_losses`], [`head_scores`] | the output head with the loss of its logits, of which few exist at a time |
 //! | [`pair_network`](pair_network()) | a small network of all heads' scores and biases of a query and a key |
-//! | [`pair_attention`](pair_attention()) | causal attention whose logits that network makes of scores and biases |
 //! | [`path_attention`](path_attention()) | causal attention whose keys are reflected by the rows between them and a query |
 //! | [`linear_attention`](linear_attention()) | causal attention by features in place of a softmax, with the rotation of the numerator |
 //! | [`fading_scores`] | scores of queries and keys whose channels fade from row to row, by gates |
@@ -56,11 +55,10 @@ mod testing;
 mod vjp;
 
 pub use attention::linear::linear_attention;
-pub use attention::pair::{PairAttention, pair_attention};
 pub use attention::path::{PathAttention, Reflections, path_attention, path_scores};
 pub use attention::{
-    Attention, Bias, CountedVectors, Lssar, Normaliser, PartialAttention, RelativeVectors, Softmax,
-    StickBreaking, VectorTable, attention, attention_by_distance, entmax, merge, normalise,
+    Attention, Bias, CountedVectors, Lssar, Normaliser, PairTerms, PartialAttention, RelativeVectors,
+    Softmax, StickBreaking, Terms, VectorTable, attention, attention_by_distance, entmax, merge, normalise,
     partial_attention, partial_attention_by_distance, repeat_heads,
 };
 pub use machine::bf16::arithmetic_name as bf16_arithmetic;

@@ -20,20 +20,8 @@ pub trait DistanceBias {
     /// As [`Position::parameters`].
     fn parameters(&self) -> Vec<ParameterSpec>;
 
-    /// The bias of a layer at distances of at least 0 that are divided by the scale already:
-    /// `[heads, distances]`.
+    /// The bias of a layer at distances of at least 0, `[heads, distances]`.
     fn at(&self, layer: usize, distances: &[f64], device: &Device) -> Tensor<2>;
-
-    /// What distances are divided by, 1 as trained. An encoding that leaves this and [`set_scale`](Self::set_scale) out
-    /// is not interpolated.
-    fn scale(&self) -> f64 {
-        1.0
-    }
-
-    /// Divides distances by another scale.
-    fn set_scale(&mut self, scale: f64) {
-        let _ = scale;
-    }
 
     /// Where the bias is `-slope n`, the slope of each head `[heads]`: kernels need no table then.
     fn slopes(&self, layer: usize, device: &Device) -> Option<Tensor<1>> {
@@ -62,7 +50,7 @@ pub trait DistanceBias {
     }
 
     /// As [`Position::summaries`].
-    fn summaries(&self, positions: &[f64]) -> Vec<Summary> {
+    fn summaries(&self, positions: &Positions) -> Vec<Summary> {
         let _ = positions;
         Vec::new()
     }
@@ -89,52 +77,48 @@ impl<E: DistanceBias> Position for E {
         if block.rows.positions.consecutive()
             && let Some(slopes) = self.slopes(layer, &device)
         {
-            return Bias::Slopes(slopes.div_scalar(self.scale()));
+            return Bias::Slopes(slopes.div_scalar(block.rows.positions.scale()));
         }
-        bias_by_distance(block, self.scale(), |distances| self.at(layer, distances, &device))
+        bias_by_distance(block, |distances| self.at(layer, distances, &device))
     }
 
     fn needs_scores(&self, positions: &Positions) -> bool {
         !positions.consecutive()
     }
 
-    fn interpolate(&mut self, scale: f64) -> bool {
-        let scale = self.scale() * scale;
-        self.set_scale(scale);
-        self.scale().total_cmp(&scale).is_eq()
+    fn interpolates(&self) -> bool {
+        true
     }
 
-    fn summaries(&self, positions: &[f64]) -> Vec<Summary> {
+    fn summaries(&self, positions: &Positions) -> Vec<Summary> {
         DistanceBias::summaries(self, positions)
     }
 }
 
 /// The bias whose values at some distances are `of(distances)`, `[heads, distances]`.
-///
-/// Distances are divided by `scale` first.
-pub fn bias_by_distance(block: QueryBlock<'_>, scale: f64, of: impl Fn(&[f64]) -> Tensor<2>) -> Bias {
+pub fn bias_by_distance(block: QueryBlock<'_>, of: impl Fn(&[f64]) -> Tensor<2>) -> Bias {
     if block.rows.positions.consecutive() {
-        return Bias::ByDistance(of(&whole(block.queries.end, scale)));
+        return Bias::ByDistance(of(&consecutive(block)));
     }
-    Bias::Block(as_block(of(&of_block(block, scale)), block))
+    Bias::Block(as_block(of(&of_block(block)), block))
 }
 
-/// 0, 1, .., `count` - 1, each divided by `scale`.
-pub fn whole(count: usize, scale: f64) -> Vec<f64> {
-    (0..count).map(|n| n as f64 / scale).collect()
+/// The distances of consecutive positions up to the last query of a block: 0, 1, .., over the scale.
+pub fn consecutive(block: QueryBlock<'_>) -> Vec<f64> {
+    let scale = block.rows.positions.scale();
+    (0..block.queries.end).map(|n| n as f64 / scale).collect()
 }
 
-/// The distances of a block divided by `scale`, `[rows, queries, keys]` row-major; 0 where the key lies
-/// ahead of the query.
-pub fn of_block(block: QueryBlock<'_>, scale: f64) -> Vec<f64> {
-    signed(block).map(|n| n.max(0.0) / scale).collect()
+/// The distances of a block, `[rows, queries, keys]` row-major; 0 where the key lies ahead of the query.
+pub fn of_block(block: QueryBlock<'_>) -> Vec<f64> {
+    signed(block).map(|n| n.max(0.0)).collect()
 }
 
 /// The distances i - j of a block, negative where the key lies ahead, `[rows, queries, keys]` row-major.
 pub fn signed(block: QueryBlock<'_>) -> impl Iterator<Item = f64> {
-    let positions = block.rows.positions;
-    positions.values().chunks(positions.length().max(1)).flat_map(move |row| {
-        row[block.queries.clone()].iter().flat_map(move |i| row.iter().map(move |j| i - j))
+    let (positions, scale) = (block.rows.positions, block.rows.positions.scale());
+    positions.in_text().chunks(positions.length().max(1)).flat_map(move |row| {
+        row[block.queries.clone()].iter().flat_map(move |i| row.iter().map(move |j| (i - j) / scale))
     })
 }
 
@@ -157,7 +141,7 @@ pub struct ChosenRows {
 impl ChosenRows {
     /// `of(n)` chooses by the distance n; the row rises with the distance, or falls.
     pub fn new(block: QueryBlock<'_>, of: impl Fn(f64) -> usize) -> Self {
-        let chosen: Vec<usize> = whole(block.queries.end, 1.0).into_iter().map(of).collect();
+        let chosen: Vec<usize> = consecutive(block).into_iter().map(of).collect();
         let (near, far) = (chosen.first().map_or(0, |row| *row), chosen.last().map_or(0, |row| *row));
         Self {
             rows: near.min(far)..near.max(far) + 1,

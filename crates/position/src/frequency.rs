@@ -116,6 +116,12 @@ impl Frequencies {
         inv_freq.iter().map(round).collect()
     }
 
+    /// The same with cos and sin multiplied by a factor more.
+    #[must_use]
+    pub fn amplified(self, factor: f64) -> Self {
+        Self { attention_factor: self.attention_factor * factor, ..self }
+    }
+
     /// Every frequency through a function of the band and the frequency.
     #[must_use]
     pub fn map(&self, function: impl Fn(usize, f64) -> f64) -> Self {
@@ -178,12 +184,22 @@ impl Rotation {
         Self { frequencies, layout, decay: None }
     }
 
+    /// The same rotation for positions that are divided by `scale`: its frequencies are divided already.
+    #[must_use]
+    pub fn over(mut self, scale: f64) -> Self {
+        if let Some(decay) = &mut self.decay {
+            decay.scale_base *= scale;
+            decay.centre = decay.centre.map(|centre| centre * scale);
+        }
+        self
+    }
+
     /// The same rotation, its scales centred on the middle of these positions unless they have a centre.
     #[must_use]
     pub fn centred(mut self, positions: &Positions) -> Self {
         if let Some(decay) = &mut self.decay {
             let fold =
-                |of: fn(f64, f64) -> f64| positions.values().iter().copied().reduce(of).unwrap_or_default();
+                |of: fn(f64, f64) -> f64| positions.in_text().iter().copied().reduce(of).unwrap_or_default();
             decay.centre = decay.centre.or_else(|| Some(fold(f64::min).midpoint(fold(f64::max))));
         }
         self
@@ -195,12 +211,12 @@ impl Rotation {
         let shape = [positions.rows(), positions.length(), bands];
         let upload = |values: Vec<f32>| constant(TensorData::new(values, shape), device);
         let factor = |index: usize| match &self.decay {
-            Some(decay) => decay.factor(index % bands, positions.values()[index / bands], side),
+            Some(decay) => decay.factor(index % bands, positions.in_text()[index / bands], side),
             None => 1.0,
         };
         let (cos, sin) = self
             .frequencies
-            .angles(positions.values())
+            .angles(positions.in_text())
             .enumerate()
             .map(|(index, angle)| {
                 let factor = self.frequencies.attention_factor * factor(index);

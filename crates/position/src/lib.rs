@@ -45,6 +45,9 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
+#[macro_use]
+mod keys;
+
 pub mod auto;
 pub mod convolution;
 pub mod distance;
@@ -83,3 +86,6 @@ pub use reading::Reading;
 pub use sampling::TrainingPositions;
 pub use stack::PositionConfig;
 pub use tokens::Tokens;
+/// For [`keys_with`].
+#[doc(hidden)]
+pub use {schemars, serde};

@@ -2,12 +2,13 @@
 
 use longwave_core::{Error, Result};
 use longwave_position::extensions::rope_parameters::{Rotary, of_model};
-use longwave_position::reading::Published;
+use longwave_position::reading::{Published, Rescale};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 /// `[imported]`: written by `longwave import` where the weights were not trained here. Such a run is read and not trained.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -75,6 +76,7 @@ impl Imported {
         let Rotary { counts_from, scaling, .. } =
             of_model(&config).map_err(|error| error.context("`imported.config`"))?;
         let trained = self.scaling == Some(FileScaling::Trained);
-        Ok(counts_from.map(|length| Published { length, scaling: scaling.filter(|_| trained) }))
+        let scaling = scaling.filter(|_| trained).map(|scaling| Arc::new(scaling) as Arc<dyn Rescale>);
+        Ok(counts_from.map(|length| Published { length, scaling }))
     }
 }

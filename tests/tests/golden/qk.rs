@@ -67,9 +67,9 @@ fn selective_rope(case: &Case) {
     let of = |tensor: &Tensor| tensor.burn::<3>().unsqueeze::<4>();
     let [query_positions, key_positions] =
         ["q_positions", "k_positions"].map(|name| positions(&case.input(name)));
-    let turned = encoding.map_query(of(&q), rows(length - queries, &query_positions));
+    let turned = encoding.map_heads(of(&q), Side::Query, rows(length - queries, &query_positions));
     outputs.compare("q", turned.squeeze_dim::<3>(0));
-    outputs.compare("k", encoding.map_key(of(&k), rows(0, &key_positions)).squeeze_dim::<3>(0));
+    outputs.compare("k", encoding.map_heads(of(&k), Side::Key, rows(0, &key_positions)).squeeze_dim::<3>(0));
     outputs.done();
 }
 
@@ -81,9 +81,5 @@ fn turned(encoding: &Encoding, x: &Tensor, at: &Tensor, side: Side) -> BurnTenso
     }
     let tokens = BurnTensor::<2, Int>::zeros([1, positions.length()], &Device::flex());
     let rows = Rows::new(0, &tokens, &positions);
-    let x = match side {
-        Side::Query => encoding.map_query(x, rows),
-        Side::Key => encoding.map_key(x, rows),
-    };
-    x.squeeze_dim::<3>(0)
+    encoding.map_heads(x, side, rows).squeeze_dim::<3>(0)
 }

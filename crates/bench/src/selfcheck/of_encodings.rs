@@ -4,8 +4,8 @@ use super::operation::{Operation, flat};
 use burn::tensor::activation::sigmoid;
 use burn::tensor::{Device, Tensor};
 use longwave_kernels::{
-    Layout, PairAttention, PairNetwork, PathAttention, Reflections, RotationTable, linear_attention,
-    pair_attention, path_attention, polar,
+    Attention, Layout, PairNetwork, PairTerms, PathAttention, Reflections, RotationTable, attention,
+    linear_attention, path_attention, polar,
 };
 use longwave_position::Positions;
 use longwave_position::frequency::{Frequencies, Rotation};
@@ -26,13 +26,9 @@ pub(super) fn operations(length: usize) -> Vec<Operation> {
             &[&[rows; 3][..], &network].concat(),
             move |inputs| {
                 let [q, k, v] = [0, 1, 2].map(|index| inputs[index].clone().reshape(shape));
-                let options = PairAttention {
-                    scale: 0.3,
-                    bias: inputs[3].clone().reshape([HEADS, length]),
-                    network: network_of(&inputs[4..]),
-                    first: 0,
-                };
-                flat(pair_attention(q, k, v, &options))
+                let bias = inputs[3].clone().reshape([HEADS, length]);
+                let terms = PairTerms { bias, network: network_of(&inputs[4..]) }.into();
+                flat(attention(q, k, v, &Attention { terms, scale: 0.3, ..Attention::causal(1) }))
             },
         )
         .summing_pairs(),

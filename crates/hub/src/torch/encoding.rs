@@ -5,6 +5,7 @@ use burn::tensor::{Device, Int, Tensor};
 use longwave_core::{Error, Result};
 use longwave_kernels::{Bias, Layout};
 use longwave_position::encoding::{Dimensions, HeadUse, QueryBlock, Rows};
+use longwave_position::encodings::abacus::Abacus;
 use longwave_position::encodings::fope::Fope;
 use longwave_position::encodings::radix::Radix;
 use longwave_position::encodings::{self, Encoding};
@@ -90,7 +91,7 @@ impl<'a> Written<'a> {
             if let Some(radix) = read.get::<Radix>() {
                 entry.extend(object(serde_json::to_value(radix.config()).map_err(failed)?));
             }
-            if let Some(digits) = read.clone().digits() {
+            if let Some(digits) = read.clone().get_mut().and_then(Abacus::of_tokenizer) {
                 entry.insert("digits".to_owned(), json!(digits));
             }
             if let Some(fope) = read.get::<Fope>().filter(|fope| fope.cos_coef.is_none()) {
@@ -177,7 +178,8 @@ impl<'a> Written<'a> {
             return Bias::None;
         }
         let device = Device::flex();
-        let (tokens, positions) = (Tensor::<2, Int>::zeros([1, count], &device), Positions::range(0..count));
+        let positions = encoding.reads(&Positions::range(0..count));
+        let tokens = Tensor::<2, Int>::zeros([1, count], &device);
         let input = Tensor::<3>::zeros([1, count, self.dimensions.width], &device);
         let rows = Rows::new(layer, &tokens, &positions);
         encoding.bias(QueryBlock { rows, queries: &(0..count), input: &input })
@@ -186,7 +188,8 @@ impl<'a> Written<'a> {
     /// What it adds to the hidden state of a text of `count` tokens, where it changes it.
     fn vectors(&self, encoding: &Encoding, layer: usize, count: usize) -> Result<Option<Value>> {
         let device = Device::flex();
-        let (tokens, positions) = (Tensor::<2, Int>::zeros([1, count], &device), Positions::range(0..count));
+        let positions = encoding.reads(&Positions::range(0..count));
+        let tokens = Tensor::<2, Int>::zeros([1, count], &device);
         let shape = [1, count, self.dimensions.width];
         let added = |number: f32| {
             let hidden = Tensor::<3>::full(shape, number, &device);

@@ -245,6 +245,7 @@ fn picture(
     let mut sampled = spread(lengths.length, ROWS / 2);
     sampled.extend(sampled.last().filter(|&&at| at + 1 < lengths.length).map(|_| lengths.length - 1));
     let sampled: Vec<f64> = sampled.into_iter().map(|at| at as f64).collect();
+    let sampled = Positions::explicit(1, sampled);
     Picture {
         encoding: facts.kind,
         summary: facts.summary,
@@ -269,7 +270,7 @@ fn picture(
         bias: by_distance(&|probe| probe.bias(&distances)),
         decay: by_distance(&|probe| probe.decay(&distances)),
         rising_share: rising_share(&probes[1], lengths.length),
-        details: encodings[1].summaries(&sampled),
+        details: encodings[1].summaries(&encodings[1].reads(&sampled)),
         matrix: probes[1].matrix(spread(lengths.length, detail.rows())),
         attention: None,
     }

@@ -5,7 +5,9 @@
 //! serve both, and v gets one gradient. That is the work of plain attention, but for the keys on the border: where it
 //! runs through a block they have a column in both ranges.
 
-use super::{Attend, Attention, PartialAttention, QkRange, Shape};
+use super::op::Attend;
+use super::options::Attention;
+use super::spec::{PartialAttention, QkRange, Shape};
 use burn::tensor::Tensor;
 use std::ops::Range;
 
@@ -40,10 +42,7 @@ pub fn partial_attention_by_distance(
 ) -> PartialAttention {
     let shape = Shape::of(&near[0], &near[1], &v);
     assert_eq!(shape, Shape::of(&far[0], &far[1], &v), "attention: near and far of different shapes");
-    assert!(
-        options.relative.is_none() && options.counted.is_none(),
-        "attention: vectors by distance or by count with two pairs of q and k"
-    );
+    assert!(options.terms.is_empty(), "attention: vectors by distance or by count with two pairs of q and k");
     options.check(&shape);
     let Range { start, end } = options.distances;
     // The distances below this one occur.

@@ -8,7 +8,7 @@
 //! These are plain tensor operations. The GPU merges the ranges of distances with them; the kernel of the CPU reads all
 //! ranges at once ([`attention_by_distance`](super::attention_by_distance())).
 
-use super::PartialAttention;
+use super::spec::PartialAttention;
 
 /// The attention to the keys of two parts, each of which reads other keys for the same queries.
 ///
@@ -28,8 +28,9 @@ pub fn merge(a: PartialAttention, b: PartialAttention) -> PartialAttention {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::attention::spec::NOTHING_SEEN;
     use crate::attention::tests::flat_part;
-    use crate::attention::{Attention, NOTHING_SEEN, attention, partial_attention};
+    use crate::attention::{Attention, attention, partial_attention};
     use crate::testing::{assert_close, differentiate, list, numbers, tensor};
     use burn::tensor::{Device, Tensor};
 

@@ -1,21 +1,62 @@
 //! Attention as a fused operation.
 
-use super::backward::backward;
-use super::call::Call;
+use super::cpu::{self, Call, INPUTS};
 #[cfg(feature = "gpu")]
 use super::gpu;
-use super::gradient::Rows;
-use super::{
-    Attention, Bias, MOST_RANGES, PartialAttention, QkRange, Shape, cpu, merge, partial_attention, reference,
-};
+use super::merge::merge;
+use super::options::Attention;
+use super::reference;
+use super::spec::{MOST_RANGES, PartialAttention, QkRange, Shape};
 use crate::op::Input;
 use crate::op::prelude::*;
 use burn::tensor::Tensor;
 use std::ops::Range;
+use std::sync::Arc;
 
-/// What a call is differentiated by: q and k of two ranges of distances, v, two tensors of a bias, four of vectors by distance
-/// and one of vectors by count.
-pub(super) const INPUTS: usize = 12;
+/// Causal attention: `softmax(scale * query_scale * q·k + bias) v` over the visible keys, or with another normaliser in its place.
+///
+/// q `[batch, heads, queries, head_dim]`, k `[batch, key_heads, keys, head_dim]`, v
+/// `[batch, key_heads, keys, value_dim]` -> `[batch, heads, queries, value_dim]`; `key_heads` divides
+/// `heads`, and query head h reads key head `h / (heads / key_heads)`. The softmax is in f32. A row that sees no key,
+/// since all its logits are minus infinity, gives zeros and takes part in no gradient.
+///
+/// The fused form keeps nothing of size queries x keys: it works on blocks of queries, and its
+/// gradient recomputes the probabilities from one number per query row.
+///
+/// # Panics
+/// The shapes do not agree, a query is past the last key, a distance is past the end of the bias table, or the
+/// window is 0. No config leads there: a model's queries are rows of its keys, a window of 0 is an error when a config
+/// is read, and encodings make their tables for the positions at hand.
+pub fn attention(q: Tensor<4>, k: Tensor<4>, v: Tensor<4>, options: &Attention) -> Tensor<4> {
+    let shape = Shape::of(&q, &k, &v);
+    options.check(&shape);
+    alone(q, k, v, options, shape, false).output
+}
+
+/// [`attention`] with the log of each row's sum of exp(logits), which has a gradient too.
+///
+/// # Panics
+/// As [`attention`], or the normaliser is not the softmax.
+pub fn partial_attention(q: Tensor<4>, k: Tensor<4>, v: Tensor<4>, options: &Attention) -> PartialAttention {
+    let shape = Shape::of(&q, &k, &v);
+    options.check(&shape);
+    assert!(options.normaliser.is_softmax(), "attention: parts of {:?}", options.normaliser);
+    alone(q, k, v, options, shape, true)
+}
+
+/// Attention to one range of distances.
+fn alone(
+    q: Tensor<4>,
+    k: Tensor<4>,
+    v: Tensor<4>,
+    options: &Attention,
+    shape: Shape,
+    partial: bool,
+) -> PartialAttention {
+    let distances = options.distances.clone();
+    let op = Attend { options: options.clone(), ranges: vec![distances.clone()], shape, partial };
+    op.run(vec![QkRange { q, k, distances }], v)
+}
 
 /// Attention to all ranges, in place of the distances of the options. Whether its log sums are read says `partial`.
 #[derive(Clone)]
@@ -29,26 +70,14 @@ pub(super) struct Attend {
 impl Attend {
     pub(super) fn run(self, ranges: Vec<QkRange<Tensor<4>>>, v: Tensor<4>) -> PartialAttention {
         assert!(ranges.len() <= MOST_RANGES, "attention: {} ranges of distances", ranges.len());
-        let [first_bias, second_bias] = self.options.bias.inputs();
-        let [keys, key_bias, queries, values] = self.options.relative.inputs();
-        let counted = self.options.counted.as_ref().map(|counted| counted.vectors.clone());
-        let mut qk = ranges.into_iter().flat_map(|range| [range.q, range.k]);
-        let mut next = || Input::from(qk.next());
-        let [q, k, far_q, far_k] = [next(), next(), next(), next()];
-        let inputs = [
-            q,
-            k,
-            far_q,
-            far_k,
-            v.into(),
-            first_bias,
-            second_bias,
-            keys,
-            key_bias,
-            queries,
-            values,
-            counted.into(),
-        ];
+        let mut qk = ranges.into_iter().flat_map(|range| [range.q, range.k]).map(Any::from);
+        let mut of_terms = self.options.score_terms().into_iter().flat_map(|term| term.inputs());
+        let inputs = std::array::from_fn(|index| match index {
+            _ if index < 2 * MOST_RANGES => Input::from(qk.next()),
+            _ if index == 2 * MOST_RANGES => v.clone().into(),
+            _ => of_terms.next().into(),
+        });
+        assert!(of_terms.next().is_none(), "attention: too many terms");
         let [output, log_sums] = run(self, inputs);
         PartialAttention { output: output.tensor(), log_sums: log_sums.tensor() }
     }
@@ -99,13 +128,10 @@ impl Op<INPUTS, 2> for Attend {
         inputs: [FlexTensor; INPUTS],
         _: [bool; INPUTS],
     ) -> ([FlexTensor; 2], impl Gradient<Flex, INPUTS, 2>) {
-        let call = Call::new(inputs, self.ranges, &self.options, self.shape);
-        let [output, log_sums] = cpu::forward(&call);
-        let kept = log_sums.clone();
-        ([output, log_sums], move |[output, log_sums], wanted| {
-            let bias_wanted = wanted[5] || wanted[6];
-            Rows::with(&call, &kept, output, log_sums, |rows| backward(&call, rows, bias_wanted))
-        })
+        let call = Arc::new(Call::new(inputs, self.ranges, &self.options, self.shape));
+        let outputs = cpu::forward(&call);
+        let log_sums = outputs[1].clone();
+        (outputs, move |gradients, wanted| cpu::backward(&call, gradients, &log_sums, &wanted))
     }
 
     #[cfg(feature = "gpu")]
@@ -130,19 +156,5 @@ impl Op<INPUTS, 2> for Attend {
             let [q, k, v, first, second] = kept.gradients(gradients, wanted[5] || wanted[6]).map(Some);
             [q, k, None, None, v, first, second, None, None, None, None, None]
         })
-    }
-}
-
-impl Bias {
-    /// Its tensors.
-    pub(super) fn inputs(&self) -> [Input; 2] {
-        let (first, second): (Option<Any>, Option<Tensor<3>>) = match self.clone() {
-            Self::None => (None, None),
-            Self::ByDistance(table) => (Some(table.into()), None),
-            Self::Slopes(slopes) => (Some(slopes.into()), None),
-            Self::Pair { query, key } => (Some(query.into()), Some(key)),
-            Self::Block(block) => (Some(block.into()), None),
-        };
-        [first.into(), second.into()]
     }
 }

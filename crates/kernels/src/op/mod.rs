@@ -61,7 +61,6 @@ impl Any {
     }
 
     /// Whether a gradient is wanted for it, or for something before it.
-    #[cfg(feature = "gpu")]
     pub(crate) fn is_tracked(&self) -> bool {
         self.clone().tensor::<1>().is_tracked()
     }

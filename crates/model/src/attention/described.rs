@@ -1,8 +1,8 @@
 //! What a reading describes for the fused kernels: pairs of position maps, masks, scales, biases and vectors.
 
 use burn::tensor::{Device, Tensor};
-use longwave_kernels::{self as kernels, Bias, CountedVectors, Precision, RelativeVectors};
-use longwave_position::encoding::{Geometry, PositionMap, QueryBlock, Relative, ScoreForm};
+use longwave_kernels::{self as kernels, Bias, Precision, Terms};
+use longwave_position::encoding::{Geometry, PositionMap, QueryBlock, ScoreForm};
 use longwave_position::{Positions, Reading};
 use std::sync::Arc;
 
@@ -45,24 +45,13 @@ pub(super) fn described(
         Some(factors) => multiplied(bias, factors),
         None => bias,
     };
-    let (relative, counted, factor) = match form {
-        ScoreForm::Vectors(Relative { vectors, counted, factor }) => {
-            (vectors.clone(), counted.clone(), *factor)
-        }
-        _ => (RelativeVectors::default(), None, 1.0),
+    let (terms, factor) = match form {
+        ScoreForm::Vectors { terms, factor } => (terms.clone(), *factor),
+        _ => (Terms::default(), 1.0),
     };
     let scale = options.scale * factor;
-    let counted = counted.map(|counted| tempered(counted, scale, temperature));
-    kernels::Attention { scale: scale / temperature, bias, relative, counted, ..options }
-}
-
-/// Vectors by count over a temperature, which their gates do not have; at 1 the vectors themselves.
-fn tempered(counted: CountedVectors, scale: f64, temperature: f64) -> CountedVectors {
-    if is_one(temperature) {
-        return counted;
-    }
-    let CountedVectors { vectors, gate_scale } = counted;
-    CountedVectors { vectors: vectors.div_scalar(temperature), gate_scale: gate_scale.or(Some(scale)) }
+    let terms = if is_one(temperature) { terms } else { terms.at_temperature(temperature, scale) };
+    kernels::Attention { scale: scale / temperature, bias, terms, ..options }
 }
 
 /// A bias over a temperature, still described; at 1 the bias itself.
@@ -115,8 +104,7 @@ pub(super) fn options(
         normaliser: reading.attention().normaliser().unwrap_or_else(|| Arc::new(kernels::Softmax)),
         scale: scale * layer.logit_scale,
         bias: Bias::None,
-        relative: RelativeVectors::default(),
-        counted: None,
+        terms: Terms::default(),
         window: mask.window,
         sinks: mask.sinks,
         query_scale: reading.query_scale(block, device),

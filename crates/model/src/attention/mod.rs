@@ -9,7 +9,6 @@ pub mod blocks;
 mod described;
 pub mod linear;
 mod output;
-mod pairs;
 mod reflected;
 mod rotations;
 mod route;
@@ -26,9 +25,10 @@ use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use described::{Pairs, described};
 use longwave_kernels::{
-    self as kernels, Heads, Precision, RelativeVectors, repeat_heads, rms_norm, split_rotate, unit_norm,
+    self as kernels, Heads, Precision, RelativeVectors, rms_norm, split_rotate, unit_norm,
 };
 use longwave_position::encoding::{LayerInput, MapsByDistance, PositionMap, QueryBlock, Rows, ScoreForm};
+use longwave_position::frequency::Side;
 use longwave_position::reading::{AttentionKind, Remainder, StickBreaking};
 use longwave_position::{Init, Reading};
 use route::{Route, is_described};
@@ -204,7 +204,7 @@ impl Attention {
                 attend_by_distance([q, k, v], maps, options, block, reading)
             } else {
                 let rows = Rows { input: Some(LayerInput { all: &input, first: 0 }), ..rows };
-                let (q, k) = (reading.map_query(q, rows), reading.map_key(k, rows));
+                let (q, k) = (reading.map_heads(q, Side::Query, rows), reading.map_heads(k, Side::Key, rows));
                 with_sink([sharpened(q, block, reading), k, v], &options, block, reading)
             }
         } else {
@@ -335,11 +335,9 @@ fn attend_in(
         Route::Linear => return linear::attention([q, k, v], block, reading, rotations),
         Route::Blocks(_) => return blocks::attention([q, k, v], scale, block, reading, rotations),
         Route::Network(options) => {
-            let groups = q.dims()[1] / k.dims()[1];
             let plain = (PositionMap::Identity, PositionMap::Identity);
             let [q, k] = blocks::at_positions([q, k], plain, block, reading, rotations);
-            let [k, v] = [k, v].map(|x| repeat_heads(x, groups));
-            return kernels::pair_attention(scaled(q, block, reading), k, v, &options);
+            return kernels::attention(scaled(q, block, reading), k, v, &options);
         }
         Route::Reflections(options, factors) => {
             let q = scaled(q, block, reading);
@@ -403,6 +401,6 @@ fn attend_by_distance(
     };
     let relative =
         RelativeVectors { keys: Some(keys), key_bias: Some(key_bias), ..RelativeVectors::default() };
-    let options = kernels::Attention { relative, ..options };
+    let options = kernels::Attention { terms: relative.into(), ..options };
     with_sink([sharpened(q, block, reading), k, v], &options, block, reading)
 }

@@ -2,22 +2,23 @@
 //! kernel, all queries at once; what must be computed from the scores is read one block of queries at a time, and takes
 //! longer.
 
-use super::described::Pairs;
+use super::described::{Pairs, options};
+use super::reflected;
 use super::sink::is_plain;
-use super::{pairs, reflected};
 use burn::tensor::{Device, Int, Tensor};
-use longwave_kernels::{PairAttention, PathAttention};
+use longwave_kernels::{Attention, Bias, PathAttention};
 use longwave_position::encoding::{QueryBlock, Rows, ScoreForm};
 use longwave_position::reading::{AttentionKind, LogN, Temperature};
 use longwave_position::{Positions, Reading};
 use std::fmt;
 
 /// The way, with what the kernel at its end is given.
+#[expect(clippy::large_enum_variant, reason = "one is chosen for a call and read at once")]
 pub(super) enum Route {
     /// Attention without a softmax, by sums over the keys.
     Linear,
-    /// The kernel for a network of all heads' scores.
-    Network(PairAttention),
+    /// The fused attention with a network of all heads' scores.
+    Network(Attention),
     /// The kernel for keys that the rows between reflect, and what multiplies the queries before it.
     Reflections(PathAttention, Option<Tensor<4>>),
     /// The fused attention, with one or two pairs of position maps.
@@ -69,7 +70,9 @@ impl Route {
         {
             let route = match reading.score_form(block) {
                 ScoreForm::Network(terms) => {
-                    pairs::described(terms, scale, block, reading, device).map(Self::Network)
+                    let options = options(reading, scale, block, device);
+                    let alone = options.query_scale.is_none() && matches!(reading.bias(block), Bias::None);
+                    alone.then(|| Self::Network(Attention { terms, ..options }))
                 }
                 ScoreForm::Reflections(reflections) => {
                     reflected::described(reflections, scale, block, reading, device)
@@ -108,7 +111,8 @@ fn obstacle(reading: &Reading, rows: Rows<'_>) -> Option<Why> {
         Some(Why::ScaledLogits)
     } else if reading.needs_scores(rows.layer, rows.positions) {
         let itself = |place: &longwave_position::reading::LayerEncoding| {
-            reading.encodings()[place.encoding].needs_scores(rows.positions)
+            let encoding = &reading.encodings()[place.encoding];
+            encoding.needs_scores(&encoding.reads(rows.positions))
         };
         Some(if layer.encodings.iter().any(itself) { Why::Scores } else { Why::SeveralTerms })
     } else if layer.mask.by_index(rows.positions).is_none() {

@@ -4,8 +4,7 @@
 /// combine, and whether the model calls the maps of q and k.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HeadUse {
-    /// Nothing: [`map_query`](super::Position::map_query) and [`map_key`](super::Position::map_key) give back what they
-    /// are given, and the model may leave them out.
+    /// Nothing: [`map_heads`](super::Position::map_heads) gives back what it is given, and the model may leave it out.
     #[default]
     None,
     /// It changes them, or multiplies them with vectors of width `head_dim`.
@@ -47,7 +46,7 @@ pub struct Capabilities {
     pub replaces_hidden: bool,
     /// The hidden state is complex, `[real | imag]`, and the model ties its linear maps accordingly.
     pub complex_hidden: bool,
-    /// [`Position::map_query`](super::Position::map_query) reads the projection of keys, `rows.key_matrix`.
+    /// [`Position::map_heads`](super::Position::map_heads) of q reads the projection of keys, `rows.key_matrix`.
     pub reads_key_matrix: bool,
     /// A hook reads `block.input` or `rows.input` of all rows. Without it, a text that is read piece by piece has only the input of the
     /// new rows.

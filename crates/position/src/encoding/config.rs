@@ -67,11 +67,7 @@ pub enum Extrapolation {
 
 /// A base of geometric frequencies must exceed 1.
 pub(crate) fn check_base(section: &str, base: f64) -> Result<()> {
-    if base.is_finite() && base > 1.0 {
-        return Ok(());
-    }
-    Err(Error::value(&format!("{section}.base"), base, "it must be a number above 1")
-        .hint("the usual one is 10000.0"))
+    check_above(section, "base", base, 1.0).map_err(|error| error.hint("the usual one is 10000.0"))
 }
 
 /// A size must be at least `least`.
@@ -114,8 +110,22 @@ pub(crate) fn largest(section: &str, keys: &serde_json::Value) -> Option<(String
 
 /// A number must be above 0.
 pub(crate) fn check_positive(section: &str, key: &str, value: f64) -> Result<()> {
-    if value.is_finite() && value > 0.0 {
+    check_above(section, key, value, 0.0)
+}
+
+/// A number must be above `least`.
+pub(crate) fn check_above(section: &str, key: &str, value: f64, least: f64) -> Result<()> {
+    check_number(section, key, value, value > least, format!("above {least}"))
+}
+
+/// A number must be `least` or above.
+pub(crate) fn check_not_below(section: &str, key: &str, value: f64, least: f64) -> Result<()> {
+    check_number(section, key, value, value >= least, format!("of at least {least}"))
+}
+
+fn check_number(section: &str, key: &str, value: f64, holds: bool, allowed: String) -> Result<()> {
+    if value.is_finite() && holds {
         return Ok(());
     }
-    Err(Error::value(&format!("{section}.{key}"), value, "it must be a number above 0"))
+    Err(Error::value(&format!("{section}.{key}"), value, format!("it must be a number {allowed}")))
 }

@@ -10,18 +10,21 @@ mod config;
 mod geometry;
 mod rows;
 
-use crate::frequency::{Frequencies, Rotation};
+use crate::frequency::{Frequencies, Rotation, Side};
 use crate::parameter::ParameterSpec;
 use crate::positions::Positions;
 use crate::summary::Summary;
 use crate::table::Longer;
 use burn::tensor::Tensor;
 use longwave_core::Result;
-use longwave_kernels::{Bias, CountedVectors, PairNetwork, Reflections, RelativeVectors, VectorTable};
+use longwave_kernels::{Bias, Reflections, Terms, VectorTable};
 
 pub use capabilities::{Capabilities, HeadUse, PositionUse};
 pub use config::{Configure, Extrapolation};
-pub(crate) use config::{check_at_least, check_at_most, check_base, check_hidden, check_positive, largest};
+pub(crate) use config::{
+    check_above, check_at_least, check_at_most, check_base, check_hidden, check_not_below, check_positive,
+    largest,
+};
 pub use geometry::{Geometry, PositionMap, Selector};
 pub use rows::{Dimensions, Heads, LayerInput, MAX_SIZE, QueryBlock, Rows, TrainingDraw};
 
@@ -32,22 +35,27 @@ pub enum ScoreForm {
     /// Nothing, or nothing that is described.
     #[default]
     Plain,
-    /// What `map_query` and `map_key` do, at consecutive positions. [`Plain`](Self::Plain) where they are faster for the queries at
+    /// What `map_heads` does, at consecutive positions. [`Plain`](Self::Plain) where it is faster for the queries at
     /// hand.
     Maps(MapsByDistance),
-    /// What `scores` and `values` do. An encoding with [`Capabilities::adds_vectors`] has it wherever
-    /// [`Position::needs_scores`] is false.
-    Vectors(Relative),
+    /// What `scores` and `values` do: the logits are `factor * scale * q·k`, with what the terms add. An encoding with
+    /// [`Capabilities::adds_vectors`] has it wherever [`Position::needs_scores`] is false.
+    Vectors {
+        /// Vectors by distance or by count; `factor * scale` multiplies those by distance.
+        terms: Terms,
+        /// Multiplies `q.k` beside the model's scale.
+        factor: f64,
+    },
     /// What `scores` does, where it is a network of scores and biases by distance. [`Position::needs_scores`] stays true, since other
     /// encodings and extensions may act on the same scores.
-    Network(PairTerms),
+    Network(Terms),
     /// What `scores` does, where it is the product of q with the keys as the rows between reflect them, of all rows of the input.
     /// [`Position::needs_scores`] stays true here too.
     Reflections(Reflections),
 }
 
-/// What the hooks `map_query` and `map_key` do, described for a kernel: with n the distance of a query and a key, the
-/// product of the maps is `(q_i + query_bias) · (k_j + keys[n]) + key_bias[n]`, with q and k as they were.
+/// What the hook `map_heads` does, described for a kernel: with n the distance of a query and a key, the
+/// product of q and k is `(q_i + query_bias) · (k_j + keys[n]) + key_bias[n]`, with q and k as they were.
 #[derive(Clone, Debug)]
 pub struct MapsByDistance {
     /// `[heads, head_dim]`.
@@ -56,29 +64,6 @@ pub struct MapsByDistance {
     pub keys: VectorTable,
     /// `[heads, distances]`.
     pub key_bias: Tensor<2>,
-}
-
-/// What the hooks `scores` and `values` do, described for a kernel: with n the distance of a query and a key, the logits
-/// are `factor * scale * (q_i · (k_j + keys[n]) + queries[n] · k_j)`, and a value is read as `v_j + values[n]`. Or vectors
-/// that a query counts to, which kernels add to the scaled scores.
-#[derive(Clone, Debug)]
-pub struct Relative {
-    /// The vectors by distance.
-    pub vectors: RelativeVectors,
-    /// The vectors by count; without any by distance.
-    pub counted: Option<CountedVectors>,
-    /// Multiplies `q.k` beside the model's scale.
-    pub factor: f64,
-}
-
-/// What the hook `scores` does, described for a kernel: a network makes the logits of a pair of the scores of all heads and of
-/// biases by distance.
-#[derive(Clone, Debug)]
-pub struct PairTerms {
-    /// `[heads, distances]`.
-    pub bias: Tensor<2>,
-    /// The network of scores and biases.
-    pub network: PairNetwork,
 }
 
 /// A positional encoding: the hooks that the model calls.
@@ -146,17 +131,12 @@ pub trait Position {
         None
     }
 
-    /// (b) Another map of q `[batch, heads, queries, head_dim]`; `rows.positions` are those of the queries, and
-    /// `rows.input` says which rows of the block's input they are. The result may be wider than v; k then must be too.
-    fn map_query(&self, q: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
-        let _ = rows;
-        q
-    }
-
-    /// (b) Another map of k `[batch, kv_heads, length, head_dim]`; `rows.positions` are those of the keys.
-    fn map_key(&self, k: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
-        let _ = rows;
-        k
+    /// (b) Another map of q `[batch, heads, queries, head_dim]` and of k `[batch, kv_heads, length, head_dim]`; `rows.positions` are
+    /// those of the queries or keys, and `rows.input` says which rows of the block's input they are. The result may be wider than v;
+    /// that of the other side then must be too.
+    fn map_heads(&self, x: Tensor<4>, side: Side, rows: Rows<'_>) -> Tensor<4> {
+        let _ = (side, rows);
+        x
     }
 
     /// (c) What is added to the logits of the block's queries, as a description where possible.
@@ -193,7 +173,7 @@ pub trait Position {
         None
     }
 
-    /// (b, d) What `map_query`, `map_key`, `scores` and `values` do with the queries at hand, as a description: a model that reads
+    /// (b, d) What `map_heads`, `scores` and `values` do with the queries at hand, as a description: a model that reads
     /// it calls none of them.
     fn score_form(&self, block: QueryBlock<'_>) -> ScoreForm {
         let _ = block;
@@ -209,10 +189,10 @@ pub trait Position {
         Ok(())
     }
 
-    /// Prepares for a text of at most `length` tokens that is read piece by piece: fixes what depends on the length of
+    /// Prepares for a text of at most these positions that is read piece by piece: fixes what depends on the length of
     /// the text, and computes once what each piece would compute again.
-    fn prepare(&mut self, length: usize) {
-        let _ = length;
+    fn prepare(&mut self, text: &Positions) {
+        let _ = text;
     }
 
     /// The frequencies that an extension may replace.
@@ -225,12 +205,10 @@ pub trait Position {
         let _ = frequencies;
     }
 
-    /// Reads every position divided by `scale`; `false` where the encoding cannot.
-    fn interpolate(&mut self, scale: f64) -> bool {
-        let Some(frequencies) = self.frequencies() else { return false };
-        let frequencies = frequencies.map(|_, f| f / scale);
-        self.set_frequencies(frequencies);
-        true
+    /// Whether it may read every position divided by a scale. Its hooks then get such [`Positions`], and its frequencies are
+    /// divided too.
+    fn interpolates(&self) -> bool {
+        self.capabilities().position_use != PositionUse::Order
     }
 
     /// Makes a learned table of vectors by position longer; `false` where the encoding has none.
@@ -242,15 +220,9 @@ pub trait Position {
         Ok(false)
     }
 
-    /// The tokens that are digits, where the encoding reads them and leaves it to the tokenizer which they are: those of
-    /// the tokenizer are put in their place before a text is read.
-    fn digits(&mut self) -> Option<&mut Vec<u32>> {
-        None
-    }
-
     /// Tables of the encoding's own numbers (slopes, buckets, digits) for `longwave inspect`, as an extension leaves
     /// them; `positions` are some of the text's.
-    fn summaries(&self, positions: &[f64]) -> Vec<Summary> {
+    fn summaries(&self, positions: &Positions) -> Vec<Summary> {
         let _ = positions;
         Vec::new()
     }

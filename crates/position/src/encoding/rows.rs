@@ -76,12 +76,6 @@ impl<'a> Rows<'a> {
     pub fn new(layer: usize, tokens: &'a Tensor<2, Int>, positions: &'a Positions) -> Self {
         Self { layer, tokens, positions, key_matrix: None, input: None, draw: None }
     }
-
-    /// The same rows in another layer.
-    #[must_use]
-    pub fn at(self, layer: usize) -> Self {
-        Self { layer, ..self }
-    }
 }
 
 /// One block of queries against all keys of the rows.
@@ -93,14 +87,6 @@ pub struct QueryBlock<'a> {
     pub queries: &'a Range<usize>,
     /// The block's normalised input `[batch, length, width]`, all rows.
     pub input: &'a Tensor<3>,
-}
-
-impl QueryBlock<'_> {
-    /// The same block in another layer.
-    #[must_use]
-    pub fn at(self, layer: usize) -> Self {
-        Self { rows: self.rows.at(layer), ..self }
-    }
 }
 
 /// The rotated or mapped queries and keys, for [`Position::scores`](super::Position::scores).

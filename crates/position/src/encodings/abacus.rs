@@ -21,28 +21,20 @@ use crate::positions::Positions;
 use burn::module::{Module, Param};
 use burn::tensor::{Bool, Int, Tensor};
 use longwave_core::{Error, Result};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 /// The bytes `0` to `9`.
 const BYTES: std::ops::RangeInclusive<u32> = 48..=57;
 
-/// Keys of `kind = "abacus"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// Rows of the table: row 0 for tokens that are no digits, the others for places.
-    pub table_size: usize,
-    /// The largest number that training adds to every place, drawn for each step.
-    pub max_offset: usize,
-    /// The tokens that are digits; those of the tokenizer unless given.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub digits: Option<Vec<u32>>,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { table_size: 1024, max_offset: 99, digits: None }
+keys! {
+    /// Keys of `kind = "abacus"`.
+    pub struct Config {
+        /// Rows of the table: row 0 for tokens that are no digits, the others for places.
+        pub table_size: usize = 1024,
+        /// The largest number that training adds to every place, drawn for each step.
+        pub max_offset: usize = 99,
+        /// The tokens that are digits; those of the tokenizer unless given.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub digits: Option<Vec<u32>> = None,
     }
 }
 
@@ -147,6 +139,13 @@ impl Abacus {
     }
 }
 
+impl Abacus {
+    /// The tokens that are digits, where the tokenizer says which they are: its own take their place before a text is read.
+    pub fn of_tokenizer(&mut self) -> Option<&mut Vec<u32>> {
+        self.from_tokenizer.then_some(&mut self.digits)
+    }
+}
+
 impl Position for Abacus {
     fn parameters(&self) -> Vec<ParameterSpec> {
         vec![ParameterSpec::decayed("table", &["table_size", "width"])]
@@ -197,10 +196,6 @@ impl Position for Abacus {
             "train with a `table_size` above {length}, or read texts of at most {} tokens",
             size - 1
         )))
-    }
-
-    fn digits(&mut self) -> Option<&mut Vec<u32>> {
-        self.from_tokenizer.then_some(&mut self.digits)
     }
 }
 
@@ -273,8 +268,9 @@ mod tests {
     #[test]
     fn digits_come_from_the_tokenizer_unless_they_are_given() {
         let mut given = build(TEXT, &Device::flex());
-        assert!(given.digits().is_none());
+        assert!(given.get_mut().and_then(Abacus::of_tokenizer).is_none());
         let mut open = build("kind = \"abacus\"", &Device::flex());
-        assert_eq!(open.digits().unwrap().as_slice(), (48..58).collect::<Vec<u32>>());
+        let digits = open.get_mut().and_then(Abacus::of_tokenizer).unwrap();
+        assert_eq!(digits.as_slice(), (48..58).collect::<Vec<u32>>());
     }
 }

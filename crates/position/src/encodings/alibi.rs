@@ -14,6 +14,7 @@ use crate::distance::{DistanceBias, upload};
 use crate::encoding::{Configure, Dimensions, Extrapolation};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
+use crate::positions::Positions;
 use crate::per_layer::at_layer;
 use crate::summary::Summary;
 use burn::module::{Module, Param};
@@ -23,17 +24,17 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
 
-/// Keys of `kind = "alibi"`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// Train the slopes, which start at the published ones.
-    pub learned_slopes: bool,
-    /// Heads that have a slope, the first ones: a number, or a share of all heads such as `"H/2"`; all of them unless given.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub heads: Option<HeadCount>,
-    /// How the slopes fall from head to head.
-    pub slopes: Slopes,
+keys! {
+    /// Keys of `kind = "alibi"`.
+    pub struct Config {
+        /// Train the slopes, which start at the published ones.
+        pub learned_slopes: bool = false,
+        /// Heads that have a slope, the first ones: a number, or a share of all heads such as `"H/2"`; all of them unless given.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub heads: Option<HeadCount> = None,
+        /// How the slopes fall from head to head.
+        pub slopes: Slopes = Slopes::default(),
+    }
 }
 
 /// How slopes fall over A heads, h = 1..A.
@@ -134,8 +135,6 @@ pub struct Alibi {
     /// Those of all heads, as they start.
     #[module(skip)]
     fixed: Vec<f64>,
-    #[module(skip)]
-    scale: f64,
 }
 
 pub fn slopes(heads: usize) -> Vec<f64> {
@@ -181,7 +180,7 @@ impl Configure for Config {
         let mut fixed = self.slopes.of(sloped);
         let learned = self.learned_slopes.then(|| init.rows([layers, sloped], &fixed));
         fixed.resize(heads, 0.0);
-        Alibi { slopes: learned, fixed, scale: 1.0 }
+        Alibi { slopes: learned, fixed }
     }
 }
 
@@ -217,19 +216,11 @@ impl DistanceBias for Alibi {
         (sloped < self.fixed.len()).then_some(sloped)
     }
 
-    fn scale(&self) -> f64 {
-        self.scale
-    }
-
-    fn set_scale(&mut self, scale: f64) {
-        self.scale = scale;
-    }
-
-    fn summaries(&self, _positions: &[f64]) -> Vec<Summary> {
+    fn summaries(&self, positions: &Positions) -> Vec<Summary> {
         if self.slopes.is_some() {
             return Vec::new();
         }
-        let rows = self.fixed.iter().enumerate().map(|(head, slope)| vec![head as f64, slope / self.scale]);
+        let rows = self.fixed.iter().enumerate().map(|(head, slope)| vec![head as f64, slope / positions.scale()]);
         vec![Summary::new("slopes", &["head", "slope"], rows.collect())]
     }
 }

@@ -18,27 +18,19 @@ use crate::per_layer::at_layer;
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor};
 use longwave_core::Result;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 /// The largest exponent of the penalty: e^80 is far below the largest f32.
 const MOST: f64 = 80.0;
 
-/// Keys of `kind = "bam"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// One penalty for all layers, in place of one for each.
-    pub shared: bool,
-    /// Train where the penalty is least; 0 and fixed without it.
-    pub learned_mu: bool,
-    /// Added to distances.
-    pub eps: f64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { shared: false, learned_mu: false, eps: 1e-5 }
+keys! {
+    /// Keys of `kind = "bam"`.
+    pub struct Config {
+        /// One penalty for all layers, in place of one for each.
+        pub shared: bool = false,
+        /// Train where the penalty is least; 0 and fixed without it.
+        pub learned_mu: bool = false,
+        /// Added to distances.
+        pub eps: f64 = 1e-5,
     }
 }
 
@@ -55,8 +47,6 @@ pub struct Bam {
     shared: bool,
     #[module(skip)]
     eps: f64,
-    #[module(skip)]
-    scale: f64,
 }
 
 impl Configure for Config {
@@ -85,7 +75,6 @@ impl Configure for Config {
             mu: self.learned_mu.then(|| init.constant(shape, 0.0)),
             shared: self.shared,
             eps: self.eps,
-            scale: 1.0,
         }
     }
 }
@@ -111,14 +100,6 @@ impl DistanceBias for Bam {
             upload(&logs, device).unsqueeze::<2>()
         };
         (logs * of(&self.beta) + of(&self.alpha)).clamp_max(MOST).exp().neg()
-    }
-
-    fn scale(&self) -> f64 {
-        self.scale
-    }
-
-    fn set_scale(&mut self, scale: f64) {
-        self.scale = scale;
     }
 }
 

@@ -14,20 +14,12 @@ use crate::parameter::ParameterSpec;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use longwave_core::Result;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-/// Keys of `kind = "causal_conv"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// Rows that each row sees, itself included.
-    pub kernel: usize,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { kernel: 4 }
+keys! {
+    /// Keys of `kind = "causal_conv"`.
+    pub struct Config {
+        /// Rows that each row sees, itself included.
+        pub kernel: usize = 4,
     }
 }
 

@@ -66,20 +66,20 @@ pub enum InitPhase {
     Zero,
 }
 
-/// Keys of `kind = "complex_order"`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// What shares the amplitudes.
-    pub share_amplitude: Share,
-    /// What shares the frequencies.
-    pub share_frequency: Share,
-    /// What shares the phases.
-    pub share_phase: Share,
-    /// Where the phases start.
-    pub init_phase: InitPhase,
-    /// Ties every linear map of the model as a complex one.
-    pub complex: bool,
+keys! {
+    /// Keys of `kind = "complex_order"`.
+    pub struct Config {
+        /// What shares the amplitudes.
+        pub share_amplitude: Share = Share::default(),
+        /// What shares the frequencies.
+        pub share_frequency: Share = Share::default(),
+        /// What shares the phases.
+        pub share_phase: Share = Share::default(),
+        /// Where the phases start.
+        pub init_phase: InitPhase = InitPhase::default(),
+        /// Ties every linear map of the model as a complex one.
+        pub complex: bool = false,
+    }
 }
 
 /// The waves of every token.
@@ -93,8 +93,6 @@ pub struct ComplexOrder {
     pub th: Param<Tensor<2>>,
     #[module(skip)]
     complex: bool,
-    #[module(skip)]
-    scale: f64,
     /// 1 over the last position of training, which multiplies the frequencies.
     #[module(skip)]
     unit: f64,
@@ -151,7 +149,6 @@ impl Configure for Config {
                 InitPhase::Zero => init.constant(th, 0.0),
             },
             complex: self.complex,
-            scale: 1.0,
             unit: 1.0 / dimensions.train_length as f64,
         }
     }
@@ -197,17 +194,11 @@ impl Position for ComplexOrder {
                 _ => table.val().select(0, tokens.clone()).reshape([batch, length, channels]),
             }
         });
-        let times: Vec<f64> = positions.values().iter().map(|m| m / self.scale).collect();
-        let times = upload(&times, &hidden.device()).reshape([positions.rows(), length, 1]);
+        let times = upload(positions.values(), &hidden.device()).reshape([positions.rows(), length, 1]);
         let angle = w * times + th;
         let [real, imaginary] = [angle.clone().cos(), angle.sin()].map(|wave| r.clone() * wave);
         let half = [batch, length, hidden.dims()[2] / 2];
         Tensor::cat(vec![real.expand(half), imaginary.expand(half)], 2)
-    }
-
-    fn interpolate(&mut self, scale: f64) -> bool {
-        self.scale *= scale;
-        true
     }
 }
 
@@ -234,7 +225,7 @@ mod tests {
                 let [r, w, th] = [&shared.r, &shared.w, &shared.th]
                     .map(|table| Param::from_tensor(table.val().expand(shape)));
                 assert!(shared.r.dims() != shape || shared.w.dims() != shape || shared.th.dims() != shape);
-                let full = ComplexOrder { r, w, th, complex: false, scale: 1.0, unit: 1.0 };
+                let full = ComplexOrder { r, w, th, complex: false, unit: 1.0 };
                 let off: f32 = (shared.embed(hidden.clone(), rows) - full.embed(hidden.clone(), rows))
                     .abs()
                     .max()

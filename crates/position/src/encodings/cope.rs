@@ -7,7 +7,7 @@
 //! divided by `sqrt(d)`. Positions do not enter: the order of the rows does. Every query needs its whole row
 //! of scores, which the fused attention reads backwards as far as the count grows.
 
-use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Heads, Position, PositionUse, QueryBlock, Relative, ScoreForm, check_at_least};
+use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Heads, Position, PositionUse, QueryBlock, ScoreForm, check_at_least};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::per_layer::at_layer;
@@ -15,23 +15,15 @@ use burn::module::{Module, Param};
 use burn::tensor::{Bool, Tensor, TensorData, activation::sigmoid};
 use longwave_core::Result;
 use longwave_kernels::device::constant;
-use longwave_kernels::{CountedVectors, RelativeVectors};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use longwave_kernels::CountedVectors;
 
-/// Keys of `kind = "cope"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// Number of counted positions.
-    pub npos: usize,
-    /// Whether the gates read the scaled scores.
-    pub gate_scaled: bool,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { npos: 64, gate_scaled: true }
+keys! {
+    /// Keys of `kind = "cope"`.
+    pub struct Config {
+        /// Number of counted positions.
+        pub npos: usize = 64,
+        /// Whether the gates read the scaled scores.
+        pub gate_scaled: bool = true,
     }
 }
 
@@ -103,11 +95,7 @@ impl Position for Cope {
     fn score_form(&self, block: QueryBlock<'_>) -> ScoreForm {
         let vectors = at_layer(&self.table, block.rows.layer);
         let gate_scale = if self.gate_scaled { None } else { Some(1.0) };
-        ScoreForm::Vectors(Relative {
-            vectors: RelativeVectors::default(),
-            counted: Some(CountedVectors { vectors, gate_scale }),
-            factor: 1.0,
-        })
+        ScoreForm::Vectors { terms: CountedVectors { vectors, gate_scale }.into(), factor: 1.0 }
     }
 
     fn scores(&self, scores: Tensor<4>, heads: Heads<'_>, block: QueryBlock<'_>) -> Tensor<4> {

@@ -28,21 +28,15 @@ pub enum Variant {
     Log,
 }
 
-/// Keys of `kind = "cpb"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// What the network reads.
-    pub variant: Variant,
-    /// Width of the hidden layers.
-    pub hidden: usize,
-    /// Number of hidden layers.
-    pub depth: usize,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { variant: Variant::Linear, hidden: 32, depth: 2 }
+keys! {
+    /// Keys of `kind = "cpb"`.
+    pub struct Config {
+        /// What the network reads.
+        pub variant: Variant = Variant::Linear,
+        /// Width of the hidden layers.
+        pub hidden: usize = 32,
+        /// Number of hidden layers.
+        pub depth: usize = 2,
     }
 }
 
@@ -59,8 +53,6 @@ pub struct Cpb {
     pub b_out: Param<Tensor<2>>,
     #[module(skip)]
     variant: Variant,
-    #[module(skip)]
-    scale: f64,
 }
 
 impl Configure for Config {
@@ -92,7 +84,7 @@ impl Configure for Config {
             })
             .unzip();
         let (w_out, b_out) = linear(init, ["cpb.w_out", "cpb.b_out"], [layers, hidden, dimensions.heads]);
-        Cpb { w, b, w_out, b_out, variant: self.variant, scale: 1.0 }
+        Cpb { w, b, w_out, b_out, variant: self.variant }
     }
 }
 
@@ -124,14 +116,6 @@ impl DistanceBias for Cpb {
         }
         let out = y.matmul(at_layer(&self.w_out, layer)) + at_layer::<2, 1>(&self.b_out, layer).unsqueeze();
         out.transpose()
-    }
-
-    fn scale(&self) -> f64 {
-        self.scale
-    }
-
-    fn set_scale(&mut self, scale: f64) {
-        self.scale = scale;
     }
 
     fn scratch_per_score(&self) -> usize {

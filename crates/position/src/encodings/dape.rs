@@ -6,8 +6,8 @@
 //! `[layers, 2 heads, hidden]`, w2 `[layers, hidden, heads]`. Interpolated by s, distances are divided by s.
 
 use super::{kerple::LEAST, kerple::logarithmic};
-use crate::distance::{as_block, of_block, whole};
-use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, Heads, PairTerms, Position, PositionUse, QueryBlock, ScoreForm, check_hidden};
+use crate::distance::{as_block, consecutive, of_block};
+use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, Heads, Position, PositionUse, QueryBlock, ScoreForm, check_hidden};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::per_layer::{at_layer, linear};
@@ -15,21 +15,13 @@ use crate::positions::Positions;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use longwave_core::Result;
-use longwave_kernels::{PairNetwork, pair_network};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use longwave_kernels::{PairNetwork, PairTerms, pair_network};
 
-/// Keys of `kind = "dape"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// Width of the hidden layer.
-    pub hidden: usize,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { hidden: 32 }
+keys! {
+    /// Keys of `kind = "dape"`.
+    pub struct Config {
+        /// Width of the hidden layer.
+        pub hidden: usize = 32,
     }
 }
 
@@ -48,8 +40,6 @@ pub struct Dape {
     pub w2: Param<Tensor<3>>,
     /// `[layers, heads]`.
     pub b2: Param<Tensor<2>>,
-    #[module(skip)]
-    scale: f64,
 }
 
 impl Configure for Config {
@@ -79,7 +69,6 @@ impl Configure for Config {
             b1,
             w2,
             b2,
-            scale: 1.0,
         }
     }
 }
@@ -127,7 +116,7 @@ impl Position for Dape {
 
     fn scores(&self, scores: Tensor<4>, _heads: Heads<'_>, block: QueryBlock<'_>) -> Tensor<4> {
         let layer = block.rows.layer;
-        let distances = of_block(block, self.scale);
+        let distances = of_block(block);
         let bias = as_block(self.penalties(layer, &distances), block);
         pair_network(scores, bias, &self.network(layer), block.queries.start)
     }
@@ -137,14 +126,7 @@ impl Position for Dape {
         if !block.rows.positions.consecutive() {
             return ScoreForm::Plain;
         }
-        ScoreForm::Network(PairTerms {
-            bias: self.penalties(layer, &whole(block.queries.end, self.scale)),
-            network: self.network(layer),
-        })
-    }
-
-    fn interpolate(&mut self, scale: f64) -> bool {
-        self.scale *= scale;
-        true
+        let bias = self.penalties(layer, &consecutive(block));
+        ScoreForm::Network(PairTerms { bias, network: self.network(layer) }.into())
     }
 }

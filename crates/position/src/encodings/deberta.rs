@@ -16,7 +16,7 @@
 use super::learned;
 use super::learned::Learned;
 use crate::distance::{ChosenRows, chosen_by_distance};
-use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Heads, Position, PositionUse, QueryBlock, Relative, Rows, ScoreForm, check_at_least};
+use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Heads, Position, PositionUse, QueryBlock, Rows, ScoreForm, check_at_least};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::per_layer::at_layer;
@@ -25,25 +25,17 @@ use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use longwave_core::{Error, Result};
 use longwave_kernels::{RelativeVectors, VectorTable};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-/// Keys of `kind = "deberta"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// Distances with a vector of their own, on either side.
-    pub span: usize,
-    /// Number of last blocks that also get absolute positions (EMD).
-    pub absolute_layers: usize,
-    /// The absolute embeddings: the keys of `learned`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub absolute: Option<learned::Config>,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { span: 512, absolute_layers: 0, absolute: None }
+keys! {
+    /// Keys of `kind = "deberta"`.
+    pub struct Config {
+        /// Distances with a vector of their own, on either side.
+        pub span: usize = 512,
+        /// Number of last blocks that also get absolute positions (EMD).
+        pub absolute_layers: usize = 0,
+        /// The absolute embeddings: the keys of `learned`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub absolute: Option<learned::Config> = None,
     }
 }
 
@@ -63,8 +55,6 @@ pub struct Deberta {
     absolute_from: usize,
     #[module(skip)]
     head_dim: usize,
-    #[module(skip)]
-    scale: f64,
 }
 
 impl Configure for Config {
@@ -114,7 +104,6 @@ impl Configure for Config {
             }),
             absolute_from: dimensions.layers.saturating_sub(self.absolute_layers),
             head_dim: dimensions.head_dim,
-            scale: 1.0,
         }
     }
 }
@@ -132,7 +121,7 @@ impl Deberta {
     /// delta(i, j), where i - j is the distance.
     fn row(&self, distance: f64) -> usize {
         let span = self.rel.dims()[0] as f64 / 2.0;
-        ((distance / self.scale).floor() + span).clamp(0.0, 2.0 * span - 1.0) as usize
+        (distance.floor() + span).clamp(0.0, 2.0 * span - 1.0) as usize
     }
 
     /// The rows of `rel w` that `of` chooses at the distances of a block, split into heads.
@@ -178,7 +167,7 @@ impl Position for Deberta {
     fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {
         match &self.absolute {
             // The table enters before what it takes for the first block.
-            Some(absolute) if rows.layer == self.absolute_from => absolute.embed(hidden, rows.at(0)),
+            Some(absolute) if rows.layer == self.absolute_from => absolute.embed(hidden, Rows { layer: 0, ..rows }),
             _ => hidden,
         }
     }
@@ -188,9 +177,9 @@ impl Position for Deberta {
         absolute.check(positions).map_err(|error| error.context("the absolute positions of `deberta`"))
     }
 
-    fn prepare(&mut self, length: usize) {
+    fn prepare(&mut self, text: &Positions) {
         if let Some(absolute) = &mut self.absolute {
-            absolute.prepare(length);
+            absolute.prepare(text);
         }
     }
 
@@ -202,15 +191,12 @@ impl Position for Deberta {
         if !block.rows.positions.consecutive() {
             return ScoreForm::Plain;
         }
-        ScoreForm::Vectors(Relative {
-            vectors: RelativeVectors {
-                keys: Some(self.by_distance(block, &self.w_pos_k, |n| self.row(n))),
-                queries: Some(self.by_distance(block, &self.w_pos_q, |n| self.row(-n))),
-                ..RelativeVectors::default()
-            },
-            counted: None,
-            factor: 1.0 / 3f64.sqrt(),
-        })
+        let vectors = RelativeVectors {
+            keys: Some(self.by_distance(block, &self.w_pos_k, |n| self.row(n))),
+            queries: Some(self.by_distance(block, &self.w_pos_q, |n| self.row(-n))),
+            ..RelativeVectors::default()
+        };
+        ScoreForm::Vectors { terms: vectors.into(), factor: 1.0 / 3f64.sqrt() }
     }
 
     fn scores(&self, scores: Tensor<4>, heads: Heads<'_>, block: QueryBlock<'_>) -> Tensor<4> {
@@ -223,11 +209,6 @@ impl Position for Deberta {
         let to_content = self.with_every(heads.k, &self.w_pos_q, layer).gather(3, backwards.swap_dims(2, 3));
         let terms = (to_position + to_content.swap_dims(2, 3)).mul_scalar(heads.scale);
         (scores + terms).div_scalar(3f64.sqrt())
-    }
-
-    fn interpolate(&mut self, scale: f64) -> bool {
-        self.scale *= scale;
-        self.absolute.as_mut().is_none_or(|absolute| absolute.interpolate(scale))
     }
 }
 
@@ -260,10 +241,10 @@ mod tests {
     #[test]
     fn its_absolute_positions_end_with_the_table() {
         let text = "kind = \"deberta\"\nabsolute_layers = 1";
-        let mut encoding = build(text, &Device::flex());
+        let encoding = build(text, &Device::flex());
         assert!(encoding.check(&Positions::range(0..16)).is_ok());
         assert!(encoding.check(&Positions::range(0..17)).is_err());
-        assert!(encoding.interpolate(2.0) && encoding.check(&Positions::range(0..32)).is_ok());
+        assert!(encoding.check(&Positions::range(0..32).over(2.0)).is_ok());
         let segment = build(&format!("{text}\nabsolute.past_table = \"segment\""), &Device::flex());
         assert!(segment.check(&Positions::range(0..17)).is_ok());
         let message = message_of("kind = \"deberta\"\nabsolute_layers = 3");

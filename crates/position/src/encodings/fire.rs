@@ -9,7 +9,7 @@
 //! depends on the query too, and is computed for one block of queries at a time. c is learned, so psi
 //! runs in f32 on a device, from distances made in f64. Interpolated by s, both positions are divided by s.
 
-use crate::distance::{as_block, of_block, upload, whole};
+use crate::distance::{as_block, consecutive, of_block, upload};
 use crate::encoding::{
     Capabilities, Configure, Dimensions, Extrapolation, Position, QueryBlock, check_hidden, check_positive,
 };
@@ -21,25 +21,17 @@ use burn::module::{Module, Param};
 use burn::tensor::{Tensor, activation::relu};
 use longwave_core::Result;
 use longwave_kernels::Bias;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-/// Keys of `kind = "fire"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// The threshold's constant factor; the training length unless given.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub init_length: Option<f64>,
-    /// Width of the hidden layer.
-    pub hidden: usize,
-    /// Added to the normaliser.
-    pub eps: f64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { init_length: None, hidden: 32, eps: 1e-6 }
+keys! {
+    /// Keys of `kind = "fire"`.
+    pub struct Config {
+        /// The threshold's constant factor; the training length unless given.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub init_length: Option<f64> = None,
+        /// Width of the hidden layer.
+        pub hidden: usize = 32,
+        /// Added to the normaliser.
+        pub eps: f64 = 1e-6,
     }
 }
 
@@ -62,8 +54,6 @@ pub struct Fire {
     init_length: f64,
     #[module(skip)]
     eps: f64,
-    #[module(skip)]
-    scale: f64,
 }
 
 impl Configure for Config {
@@ -100,7 +90,6 @@ impl Configure for Config {
             b2,
             init_length: self.init_length.unwrap_or(dimensions.train_length as f64),
             eps: self.eps,
-            scale: 1.0,
         }
     }
 }
@@ -149,16 +138,16 @@ impl Position for Fire {
         let (layer, device) = (block.rows.layer, block.input.device());
         if !self.needs_scores(block.rows.positions) {
             let normaliser = self.psi(layer, self.threshold(layer)).add_scalar(self.eps);
-            let distances = upload(&whole(block.queries.end, self.scale), &device);
+            let distances = upload(&consecutive(block), &device);
             return Bias::ByDistance(self.network(layer, self.psi(layer, distances) / normaliser));
         }
         let queries = block.rows.positions.columns(block.queries.clone());
-        let at: Vec<f64> = queries.values().iter().map(|i| i / self.scale).collect();
+        let at = queries.values();
         let keys = block.rows.positions.length();
-        let reach = upload(&at, &device);
+        let reach = upload(at, &device);
         let reach = reach.clone().max_pair(self.threshold(layer).expand(reach.dims()));
         let normaliser = self.psi(layer, reach).add_scalar(self.eps).unsqueeze_dim::<2>(1);
-        let distances = self.psi(layer, upload(&of_block(block, self.scale), &device));
+        let distances = self.psi(layer, upload(&of_block(block), &device));
         let u = distances.reshape([at.len(), keys]) / normaliser; // [rows * queries, keys]
         Bias::Block(as_block(self.network(layer, u.reshape([at.len() * keys])), block))
     }
@@ -169,13 +158,8 @@ impl Position for Fire {
             return true;
         }
         let least = self.multiplier.val().detach().abs().min().into_scalar::<f32>();
-        let largest = positions.largest().unwrap_or_default() / self.scale;
+        let largest = positions.largest().unwrap_or_default() / positions.scale();
         largest > f64::from(least) * self.init_length
-    }
-
-    fn interpolate(&mut self, scale: f64) -> bool {
-        self.scale *= scale;
-        true
     }
 }
 

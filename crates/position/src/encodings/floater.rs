@@ -22,28 +22,20 @@ use crate::table::indices;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use longwave_core::{Error, Result};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-/// Keys of `kind = "floater"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// Time from one position to the next.
-    pub delta: f64,
-    /// Integration steps for each position.
-    pub steps: usize,
-    /// Time is divided by this before the network reads it.
-    pub scale: f64,
-    /// Width of the hidden layer.
-    pub hidden: usize,
-    /// Whether all layers follow one flow, from starts of their own.
-    pub shared: bool,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { delta: 0.1, steps: 1, scale: 10.0, hidden: 32, shared: true }
+keys! {
+    /// Keys of `kind = "floater"`.
+    pub struct Config {
+        /// Time from one position to the next.
+        pub delta: f64 = 0.1,
+        /// Integration steps for each position.
+        pub steps: usize = 1,
+        /// Time is divided by this before the network reads it.
+        pub scale: f64 = 10.0,
+        /// Width of the hidden layer.
+        pub hidden: usize = 32,
+        /// Whether all layers follow one flow, from starts of their own.
+        pub shared: bool = true,
     }
 }
 
@@ -62,9 +54,6 @@ pub struct Floater {
     pub b2: Param<Tensor<1>>,
     #[module(skip)]
     config: Config,
-    /// Positions are divided by it.
-    #[module(skip)]
-    interpolation: f64,
     /// The vectors of every layer at the first positions, where they are computed once for many readings.
     #[module(skip)]
     made: Vec<Tensor<2>>,
@@ -99,7 +88,6 @@ impl Configure for Config {
             w2: init.normal("position.floater.w2", [flows * self.hidden, width], 0.02),
             b2: init.constant([flows * width], 0.0),
             config: self.clone(),
-            interpolation: 1.0,
             made: Vec::new(),
         }
     }
@@ -198,12 +186,12 @@ impl Floater {
 
     /// The vectors of a layer at the positions, `[rows, length, width]`.
     pub fn path(&self, layer: usize, positions: &Positions) -> Tensor<3> {
-        let at: Vec<f64> = positions.values().iter().map(|&m| m / self.interpolation).collect();
+        let at = positions.values();
         let last = at.iter().copied().fold(0.0, f64::max) as usize;
         let vectors = self.vectors(layer, last);
         let width = vectors.dims()[1];
         let whole = vectors.clone().select(0, indices(at.iter().map(|&m| m as usize), &vectors.device()));
-        let read = if at.iter().all(|m| m.fract() == 0.0) { whole } else { self.between(layer, &at, whole) };
+        let read = if at.iter().all(|m| m.fract() == 0.0) { whole } else { self.between(layer, at, whole) };
         read.reshape([positions.rows(), positions.length(), width])
     }
 }
@@ -234,15 +222,10 @@ impl Position for Floater {
         }
     }
 
-    fn prepare(&mut self, length: usize) {
+    fn prepare(&mut self, text: &Positions) {
         let layers = self.start.dims()[0];
-        let last = (length.saturating_sub(1) as f64 / self.interpolation) as usize;
+        let last = text.values().last().map_or(0, |&m| m as usize);
         self.made = (0..layers).map(|layer| self.vectors(layer, last)).collect();
-    }
-
-    fn interpolate(&mut self, scale: f64) -> bool {
-        self.interpolation *= scale;
-        true
     }
 }
 
@@ -262,9 +245,12 @@ mod tests {
     }
 
     fn path(floater: &Floater, layer: usize, positions: &[f64]) -> Vec<f32> {
-        let positions = Positions::explicit(1, positions);
-        floater.check(&positions).unwrap();
-        floater.path(layer, &positions).into_data().try_to_vec().unwrap()
+        read(floater, layer, &Positions::explicit(1, positions))
+    }
+
+    fn read(floater: &Floater, layer: usize, positions: &Positions) -> Vec<f32> {
+        floater.check(positions).unwrap();
+        floater.path(layer, positions).into_data().try_to_vec().unwrap()
     }
 
     fn furthest(a: &[f32], b: &[f32]) -> f32 {
@@ -278,18 +264,18 @@ mod tests {
         let coarse = floater(&Config { delta: 0.4, steps: 8, ..Config::default() });
         let fine = floater(&Config { delta: 0.1, steps: 2, ..Config::default() });
         let uneven = [0.25, 0.5, 1.0, 1.75, 4.25, 7.5];
-        let read = path(&coarse, 1, &uneven);
-        assert!(furthest(&read, &path(&fine, 1, &uneven.map(|m| 4.0 * m))) < 1e-5);
-        assert!(furthest(&read, &path(&coarse, 1, &uneven.map(f64::floor))) > 1e-2, "it moves in between");
+        let on_path = path(&coarse, 1, &uneven);
+        assert!(furthest(&on_path, &path(&fine, 1, &uneven.map(|m| 4.0 * m))) < 1e-5);
+        assert!(furthest(&on_path, &path(&coarse, 1, &uneven.map(f64::floor))) > 1e-2, "it moves in between");
         // A position knows nothing of the others.
-        assert!(furthest(&read[8..16], &path(&coarse, 1, &[0.5])) == 0.0);
+        assert!(furthest(&on_path[8..16], &path(&coarse, 1, &[0.5])) == 0.0);
         assert!(coarse.check(&Positions::explicit(1, vec![-0.5])).is_err());
         // Interpolated, whole positions lie in between.
-        let mut interpolated = coarse.clone();
-        assert!(interpolated.interpolate(4.0));
-        assert!(furthest(&read, &path(&interpolated, 1, &uneven.map(|m| 4.0 * m))) == 0.0);
-        interpolated.prepare(31);
-        assert!(furthest(&read, &path(&interpolated, 1, &uneven.map(|m| 4.0 * m))) == 0.0);
+        let longer = Positions::explicit(1, uneven.map(|m| 4.0 * m)).over(4.0);
+        let mut prepared = coarse.clone();
+        assert!(furthest(&on_path, &read(&prepared, 1, &longer)) == 0.0);
+        prepared.prepare(&Positions::range(0..31).over(4.0));
+        assert!(furthest(&on_path, &read(&prepared, 1, &longer)) == 0.0);
     }
 
     #[test]

@@ -18,7 +18,7 @@
 use crate::encoding::{
     Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Position, PositionUse, Rows, check_base,
 };
-use crate::frequency::Frequencies;
+use crate::frequency::{Frequencies, Side};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::per_layer::at_layer;
@@ -28,26 +28,18 @@ use burn::tensor::{Device, Tensor, TensorData};
 use longwave_core::{Error, Result};
 use longwave_kernels::device::constant;
 use longwave_kernels::repeat_heads;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use std::f64::consts::TAU;
 
-/// Keys of `kind = "fope"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// The base of the geometric progression of frequencies.
-    pub base: f64,
-    /// How large the random coefficients are beside the identity: 0.3 to 0.6 in the published models, the larger ones
-    /// with more.
-    pub gain: f64,
-    /// Train the coefficients.
-    pub learned: bool,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { base: 10_000.0, gain: 0.3, learned: false }
+keys! {
+    /// Keys of `kind = "fope"`.
+    pub struct Config {
+        /// The base of the geometric progression of frequencies.
+        pub base: f64 = 10_000.0,
+        /// How large the random coefficients are beside the identity: 0.3 to 0.6 in the published models, the larger ones
+        /// with more.
+        pub gain: f64 = 0.3,
+        /// Train the coefficients.
+        pub learned: bool = false,
     }
 }
 
@@ -179,7 +171,7 @@ impl Fope {
     fn waves(&self, positions: &Positions, device: &Device) -> [Tensor<4>; 2] {
         let bands = self.frequencies.inv_freq.len();
         let kept = self.sizes[0];
-        let angles: Vec<f64> = self.frequencies.angles(positions.values()).collect();
+        let angles: Vec<f64> = self.frequencies.angles(positions.in_text()).collect();
         let shape = [positions.rows(), 1, positions.length(), kept];
         [f64::cos, f64::sin].map(|wave: fn(f64) -> f64| {
             let rows =
@@ -224,12 +216,8 @@ impl Position for Fope {
         }
     }
 
-    fn map_query(&self, q: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
-        self.mapped(q, rows)
-    }
-
-    fn map_key(&self, k: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
-        self.mapped(k, rows)
+    fn map_heads(&self, x: Tensor<4>, _side: Side, rows: Rows<'_>) -> Tensor<4> {
+        self.mapped(x, rows)
     }
 
     fn frequencies(&self) -> Option<&Frequencies> {

@@ -10,7 +10,7 @@
 //! What depends on no parameter is computed in f64 on the host. Gradients of parameters follow from the tensor
 //! operations of the formula. Interpolated by s, distances, positions and frequencies are divided by s.
 
-use crate::distance::{as_block, bias_by_distance, signed};
+use crate::distance::{as_block, bias_by_distance, of_block};
 use crate::encoding::{
     Capabilities, Configure, Dimensions, Extrapolation, Position, PositionUse, QueryBlock, check_base,
 };
@@ -24,8 +24,6 @@ use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor};
 use longwave_core::{Error, Result};
 use longwave_kernels::{Bias, Layout};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The bias where a config gives no formula.
@@ -39,31 +37,25 @@ const OF_FREQUENCIES: [&str; 5] = ["band", "i", "d", "base", "L"];
 /// Distances up to so many times L are checked for values that are no numbers.
 const CHECKED: usize = 64;
 
-/// Keys of `kind = "formula"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// What is added to the logits, such as `"-p * log1p(a * n)"`: a function of the distance `n`, or of the positions
-    /// `i` and `j` of query and key, of `head` (from 1), `heads`, `layer` (from 0), `layers`, `L`, `d` (`head_dim`) and
-    /// of `parameters`. `ALiBi`'s where `inv_freq` is not given either.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub bias: Option<String>,
-    /// The frequency of each pair of channels, such as `"base^(-2*band/d)"`: a function of `band` (from 0, also `i`),
-    /// `d`, `base` and `L`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub inv_freq: Option<String>,
-    /// `base` in `inv_freq`.
-    pub base: f64,
-    /// `inv_freq`: which channels make a pair.
-    pub layout: Layout,
-    /// The learned parameters of `bias`, by name: a start, or a table.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub parameters: BTreeMap<String, Parameter>,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { bias: None, inv_freq: None, base: 10_000.0, layout: Layout::Half, parameters: BTreeMap::new() }
+keys! {
+    /// Keys of `kind = "formula"`.
+    pub struct Config {
+        /// What is added to the logits, such as `"-p * log1p(a * n)"`: a function of the distance `n`, or of the positions
+        /// `i` and `j` of query and key, of `head` (from 1), `heads`, `layer` (from 0), `layers`, `L`, `d` (`head_dim`) and
+        /// of `parameters`. `ALiBi`'s where `inv_freq` is not given either.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub bias: Option<String> = None,
+        /// The frequency of each pair of channels, such as `"base^(-2*band/d)"`: a function of `band` (from 0, also `i`),
+        /// `d`, `base` and `L`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub inv_freq: Option<String> = None,
+        /// `base` in `inv_freq`.
+        pub base: f64 = 10_000.0,
+        /// `inv_freq`: which channels make a pair.
+        pub layout: Layout = Layout::Half,
+        /// The learned parameters of `bias`, by name: a start, or a table.
+        #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+        pub parameters: BTreeMap<String, Parameter> = BTreeMap::new(),
     }
 }
 
@@ -211,8 +203,6 @@ pub struct Formulas {
     rotation: Option<Rotation>,
     #[module(skip)]
     dimensions: Dimensions,
-    #[module(skip)]
-    scale: f64,
 }
 
 impl Configure for Config {
@@ -271,7 +261,6 @@ impl Configure for Config {
             bias,
             rotation: frequencies.map(|frequencies| Rotation::new(frequencies, self.layout)),
             dimensions: *dimensions,
-            scale: 1.0,
         }
     }
 }
@@ -320,17 +309,13 @@ impl Formulas {
                 row[block.queries.clone()].iter().flat_map(move |i| row.iter().map(move |j| (*i, *j)))
             })
             .collect();
-        let distances: Vec<f64> = signed(block).collect();
         let of_pair = |name: &str| {
-            let scaled = |numbers: &mut dyn Iterator<Item = f64>| {
-                Value::by_distance(numbers.map(|m| m / self.scale).collect())
-            };
-            match name {
-                "i" => scaled(&mut pairs.iter().map(|pair| pair.0)),
+            Value::by_distance(match name {
+                "i" => pairs.iter().map(|pair| pair.0).collect(),
                 // A hidden key is read where its query stands, so that it cannot spoil anything.
-                "j" => scaled(&mut pairs.iter().map(|(i, j)| j.min(*i))),
-                _ => scaled(&mut distances.iter().map(|n| n.max(0.0))),
-            }
+                "j" => pairs.iter().map(|(i, j)| j.min(*i)).collect(),
+                _ => of_block(block),
+            })
         };
         Bias::Block(as_block(self.at(bias, block.rows.layer, &of_pair, pairs.len(), device), block))
     }
@@ -383,9 +368,9 @@ impl Position for Formulas {
             && let Some(slope) = &self.slope
         {
             let slope = self.at(slope, layer, &|_| Value::number(1.0), 1, &device); // [heads, 1]
-            return Bias::Slopes(slope.squeeze_dim::<1>(1).div_scalar(-self.scale));
+            return Bias::Slopes(slope.squeeze_dim::<1>(1).div_scalar(-block.rows.positions.scale()));
         }
-        bias_by_distance(block, self.scale, |distances| {
+        bias_by_distance(block, |distances| {
             self.at(bias, layer, &|_| Value::by_distance(distances.to_vec()), distances.len(), &device)
         })
     }
@@ -394,11 +379,7 @@ impl Position for Formulas {
         self.bias.is_some() && (self.reads_positions() || !positions.consecutive())
     }
 
-    fn interpolate(&mut self, scale: f64) -> bool {
-        self.scale *= scale;
-        if let Some(rotation) = &mut self.rotation {
-            rotation.frequencies = rotation.frequencies.map(|_, f| f / scale);
-        }
+    fn interpolates(&self) -> bool {
         true
     }
 }

@@ -20,13 +20,11 @@ use burn::module::{Module, Param};
 use burn::tensor::{Tensor, activation::log_sigmoid};
 use longwave_core::Result;
 use longwave_kernels::Bias;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-/// `kind = "fox"` takes no keys.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Config {}
+keys! {
+    /// `kind = "fox"` takes no keys.
+    pub struct Config {}
+}
 
 /// The gates.
 #[derive(Module, Debug)]

@@ -38,19 +38,13 @@ pub enum Gate {
     Both,
 }
 
-/// Keys of `kind = "grape_a"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// What decides the slope.
-    pub gate: Gate,
-    /// The least norm that u and w are divided by.
-    pub eps: f64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { gate: Gate::Key, eps: 1e-6 }
+keys! {
+    /// Keys of `kind = "grape_a"`.
+    pub struct Config {
+        /// What decides the slope.
+        pub gate: Gate = Gate::Key,
+        /// The least norm that u and w are divided by.
+        pub eps: f64 = 1e-6,
     }
 }
 
@@ -67,8 +61,6 @@ pub struct GrapeA {
     slopes: Vec<f64>,
     #[module(skip)]
     eps: f64,
-    #[module(skip)]
-    scale: f64,
 }
 
 impl Configure for Config {
@@ -100,7 +92,6 @@ impl Configure for Config {
             w: (self.gate != Gate::Key).then(|| vector("w")),
             slopes: slopes(heads),
             eps: self.eps,
-            scale: 1.0,
         }
     }
 }
@@ -145,17 +136,12 @@ impl Position for GrapeA {
         let slopes = slopes.reshape([1, self.slopes.len(), 1, 1]);
         let positions = block.rows.positions;
         let shape = [positions.rows(), 1, block.queries.len(), positions.length()];
-        let distances = upload(&of_block(block, self.scale), &device).reshape(shape);
+        let distances = upload(&of_block(block), &device).reshape(shape);
         let gates = [of_keys, of_queries].into_iter().flatten().map(|gates| gates * slopes.clone());
         match gates.reduce(|sum, gates| sum + gates) {
             Some(gates) => scores - distances * gates,
             None => scores,
         }
-    }
-
-    fn interpolate(&mut self, scale: f64) -> bool {
-        self.scale *= scale;
-        true
     }
 }
 

@@ -9,21 +9,20 @@ use crate::distance::{DistanceBias, upload};
 use crate::encoding::{Configure, Dimensions, Extrapolation, PositionUse};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
+use crate::positions::Positions;
 use crate::summary::Summary;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use longwave_core::{Error, Result};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-/// Keys of `kind = "hard_alibi"`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// Heads that see few keys: the first sees its own key alone, each further one a key more. Half of the heads unless
-    /// given.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub masked_heads: Option<usize>,
+keys! {
+    /// Keys of `kind = "hard_alibi"`.
+    pub struct Config {
+        /// Heads that see few keys: the first sees its own key alone, each further one a key more. Half of the heads unless
+        /// given.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub masked_heads: Option<usize> = None,
+    }
 }
 
 /// How many heads see few keys.
@@ -33,8 +32,6 @@ pub struct HardAlibi {
     heads: usize,
     #[module(skip)]
     masked_heads: usize,
-    #[module(skip)]
-    scale: f64,
 }
 
 impl Configure for Config {
@@ -62,7 +59,7 @@ impl Configure for Config {
 
     fn build(&self, dimensions: &Dimensions, _init: &Init) -> HardAlibi {
         let heads = dimensions.heads;
-        HardAlibi { heads, masked_heads: self.masked_heads.unwrap_or(heads / 2), scale: 1.0 }
+        HardAlibi { heads, masked_heads: self.masked_heads.unwrap_or(heads / 2) }
     }
 }
 
@@ -84,16 +81,8 @@ impl DistanceBias for HardAlibi {
         upload(&values, device).reshape([self.heads, distances.len()])
     }
 
-    fn scale(&self) -> f64 {
-        self.scale
-    }
-
-    fn set_scale(&mut self, scale: f64) {
-        self.scale = scale;
-    }
-
-    fn summaries(&self, _positions: &[f64]) -> Vec<Summary> {
-        let farthest = |head: usize| (head as f64 * self.scale).floor();
+    fn summaries(&self, positions: &Positions) -> Vec<Summary> {
+        let farthest = |head: usize| (head as f64 * positions.scale()).floor();
         let rows = (0..self.masked_heads).map(|head| vec![head as f64, farthest(head)]);
         vec![Summary::new("masked heads", &["head", "farthest distance"], rows.collect())]
     }

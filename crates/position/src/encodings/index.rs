@@ -10,25 +10,24 @@ use crate::distance::upload;
 use crate::encoding::{Configure, Dimensions, Extrapolation, Position, Rows, check_at_least, check_positive};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
+use crate::positions::Positions;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use longwave_core::Result;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-/// Keys of `kind = "index"`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// Divide the index by the length less one.
-    pub normalized: bool,
-    /// The length to normalise by; that of the text that is read unless given.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub length: Option<usize>,
-    /// Standard deviation of the weight at the start; unless given such that the vectors of a training text are as large
-    /// as token embeddings, with a root mean square of 0.02.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub init_std: Option<f64>,
+keys! {
+    /// Keys of `kind = "index"`.
+    pub struct Config {
+        /// Divide the index by the length less one.
+        pub normalized: bool = false,
+        /// The length to normalise by; that of the text that is read unless given.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub length: Option<usize> = None,
+        /// Standard deviation of the weight at the start; unless given such that the vectors of a training text are as large
+        /// as token embeddings, with a root mean square of 0.02.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub init_std: Option<f64> = None,
+    }
 }
 
 /// The direction of the index.
@@ -38,8 +37,6 @@ pub struct Index {
     pub weight: Param<Tensor<1>>,
     #[module(skip)]
     config: Config,
-    #[module(skip)]
-    scale: f64,
     /// 1 over the largest number that training multiplies the weight by.
     #[module(skip)]
     unit: f64,
@@ -71,7 +68,7 @@ impl Configure for Config {
         // The numbers 0 to `largest` have a root mean square of largest / sqrt(3).
         let std = self.init_std.unwrap_or(INIT_STD * 3.0f64.sqrt() / largest);
         let weight = init.normal("position.index.weight", [dimensions.width], std);
-        Index { weight, config: self.clone(), scale: 1.0, unit: largest.recip() }
+        Index { weight, config: self.clone(), unit: largest.recip() }
     }
 }
 
@@ -85,26 +82,18 @@ impl Position for Index {
             return hidden;
         }
         let positions = rows.positions;
-        let divisor = if self.config.normalized {
-            let length = self.config.length.unwrap_or_else(|| positions.length());
-            length.saturating_sub(1).max(1) as f64
-        } else {
-            self.scale
-        };
+        let length = self.config.length.unwrap_or_else(|| positions.length());
+        let divisor = if self.config.normalized { length.saturating_sub(1).max(1) as f64 } else { 1.0 };
         let places: Vec<f64> = positions.values().iter().map(|m| m / divisor).collect();
         let places = upload(&places, &hidden.device()).reshape([positions.rows(), positions.length(), 1]);
         hidden + places * self.weight.val().unsqueeze::<3>()
     }
 
-    fn interpolate(&mut self, scale: f64) -> bool {
-        if self.config.normalized {
-            return false;
-        }
-        self.scale *= scale;
-        true
+    fn interpolates(&self) -> bool {
+        !self.config.normalized
     }
 
-    fn prepare(&mut self, length: usize) {
-        self.config.length.get_or_insert(length);
+    fn prepare(&mut self, text: &Positions) {
+        self.config.length.get_or_insert(text.length());
     }
 }

@@ -37,12 +37,12 @@ pub enum Variant {
     Power,
 }
 
-/// Keys of `kind = "kerple"`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// Which kernel.
-    pub variant: Variant,
+keys! {
+    /// Keys of `kind = "kerple"`.
+    pub struct Config {
+        /// Which kernel.
+        pub variant: Variant = Variant::default(),
+    }
 }
 
 /// The kernels' numbers.
@@ -54,8 +54,6 @@ pub struct Kerple {
     pub a: Param<Tensor<2>>,
     #[module(skip)]
     variant: Variant,
-    #[module(skip)]
-    scale: f64,
 }
 
 impl Configure for Config {
@@ -80,7 +78,6 @@ impl Configure for Config {
             p: init.uniform_within("position.kerple.p", shape, [0.0, 2.0], [LEAST, f64::INFINITY]),
             a: init.uniform_within("position.kerple.a", shape, [0.0, 1.0], [LEAST, f64::INFINITY]),
             variant: self.variant,
-            scale: 1.0,
         }
     }
 }
@@ -123,13 +120,5 @@ impl DistanceBias for Kerple {
             Variant::Log => logarithmic(p, a, distances),
             Variant::Power => power(p, a, distances),
         }
-    }
-
-    fn scale(&self) -> f64 {
-        self.scale
-    }
-
-    fn set_scale(&mut self, scale: f64) {
-        self.scale = scale;
     }
 }

@@ -47,28 +47,21 @@ pub enum PastTable {
     Segment,
 }
 
-/// Keys of `kind = "learned"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// Positions the table holds; the training length unless given.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub table_size: Option<usize>,
-    /// What a position past the table reads.
-    pub past_table: PastTable,
-    /// `hierarchical`: the share of the quotient's vector, between 0 and 1 and not 0.5.
-    pub alpha: f64,
-    /// `interpolate`: the length the table is stretched over; that of the text that is read unless given.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub length: Option<usize>,
-    /// Standard deviation of the vectors at the start.
-    pub init_std: f64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        let init_std = INIT_STD;
-        Self { table_size: None, past_table: PastTable::Error, alpha: 0.4, length: None, init_std }
+keys! {
+    /// Keys of `kind = "learned"`.
+    pub struct Config {
+        /// Positions the table holds; the training length unless given.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub table_size: Option<usize> = None,
+        /// What a position past the table reads.
+        pub past_table: PastTable = PastTable::Error,
+        /// `hierarchical`: the share of the quotient's vector, between 0 and 1 and not 0.5.
+        pub alpha: f64 = 0.4,
+        /// `interpolate`: the length the table is stretched over; that of the text that is read unless given.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub length: Option<usize> = None,
+        /// Standard deviation of the vectors at the start.
+        pub init_std: f64 = INIT_STD,
     }
 }
 
@@ -88,9 +81,6 @@ pub struct Learned {
     /// Decides the vectors of `random`.
     #[module(skip)]
     seed: u64,
-    /// Positions are divided by this; 1 reads the table as it was trained.
-    #[module(skip)]
-    scale: f64,
 }
 
 impl Configure for Config {
@@ -137,7 +127,6 @@ impl Configure for Config {
             length: self.length,
             init_std: self.init_std,
             seed: init.seed(),
-            scale: 1.0,
         }
     }
 }
@@ -154,23 +143,6 @@ pub(super) fn past_the_table(kind: &str, position: f64, size: usize) -> Error {
     )
 }
 
-/// Makes the table of an encoding that reads it at m / `scale` longer.
-pub(super) fn extend(
-    table: &mut Param<Tensor<2>>,
-    scale: f64,
-    longer: &Longer,
-    fresh: Fresh,
-) -> Result<bool> {
-    if scale > 1.0 {
-        return Err(Error::usage(
-            "the table is read between its rows already, and cannot be made longer as well",
-        )
-        .hint("extend the table or interpolate it, not both"));
-    }
-    *table = longer.extend(table, fresh)?;
-    Ok(true)
-}
-
 impl Learned {
     fn fresh(&self) -> Fresh {
         Fresh { seed: self.seed, mean: 0.0, deviation: self.init_std }
@@ -180,13 +152,13 @@ impl Learned {
         self.table.lazy_shape()[0]
     }
 
-    /// The first position without a vector, in a text of `length` tokens.
-    fn reach(&self, length: usize) -> f64 {
-        let size = self.size() as f64;
+    /// The first position without a vector, in a text at these.
+    fn reach(&self, text: &Positions) -> f64 {
+        let (size, scale) = (self.size() as f64, text.scale());
         match self.past_table {
-            PastTable::Error => size * self.scale,
-            PastTable::Hierarchical => size * size * self.scale,
-            PastTable::Interpolate => size.max(self.length.unwrap_or(length) as f64) * self.scale,
+            PastTable::Error => size * scale,
+            PastTable::Hierarchical => size * size * scale,
+            PastTable::Interpolate => size.max(self.length.unwrap_or(text.length()) as f64) * scale,
             PastTable::Random | PastTable::Segment => f64::INFINITY,
         }
     }
@@ -195,7 +167,7 @@ impl Learned {
     fn vectors(&self, positions: &Positions) -> Tensor<3> {
         let [size, width] = self.table.dims();
         let n = size as f64;
-        let at: Vec<f64> = positions.values().iter().map(|m| m / self.scale).collect();
+        let at = positions.values();
         let rows = |place: &dyn Fn(f64) -> f64| {
             let places: Vec<Between> = at.iter().map(|&m| Between::rows(place(m), size)).collect();
             read(self.table.val(), &places)
@@ -207,7 +179,7 @@ impl Learned {
                 rows(&|m| m / stretch)
             }
             PastTable::Segment => rows(&|m| m.rem_euclid(n)),
-            PastTable::Random => self.or_random(rows(&|m| m), &at),
+            PastTable::Random => self.or_random(rows(&|m| m), at),
             PastTable::Hierarchical => {
                 // alpha u_i + (1 - alpha) u_j, with both u written out.
                 let share = self.alpha / (1.0 - self.alpha);
@@ -258,7 +230,7 @@ impl Position for Learned {
 
     fn check(&self, positions: &Positions) -> Result<()> {
         match positions.largest() {
-            Some(largest) if largest >= self.reach(positions.length()) => {
+            Some(largest) if largest >= self.reach(positions) => {
                 Err(past_the_table("learned", largest, self.size()))
             }
             _ => Ok(()),
@@ -266,17 +238,12 @@ impl Position for Learned {
     }
 
     fn extend_table(&mut self, longer: &Longer) -> Result<bool> {
-        let fresh = self.fresh();
-        extend(&mut self.table, self.scale, longer, fresh)
+        self.table = longer.extend(&self.table, self.fresh())?;
+        Ok(true)
     }
 
-    fn interpolate(&mut self, scale: f64) -> bool {
-        self.scale *= scale;
-        true
-    }
-
-    fn prepare(&mut self, length: usize) {
-        self.length.get_or_insert(length);
+    fn prepare(&mut self, text: &Positions) {
+        self.length.get_or_insert(text.length());
     }
 }
 
@@ -302,23 +269,19 @@ mod tests {
 
     #[test]
     fn reads_rows_and_between_rows() {
-        let mut learned = table();
-        assert_eq!(read(&learned, &Positions::range(1..3)), [10.0, 11.0, 20.0, 21.0]);
-        assert!(learned.interpolate(2.0));
+        assert_eq!(read(&table(), &Positions::range(1..3)), [10.0, 11.0, 20.0, 21.0]);
         // Position 5 of 6 is read at 2.5 and stays at the last row.
-        assert_eq!(
-            read(&learned, &Positions::explicit(1, vec![1.0, 2.0, 5.0])),
-            [5.0, 6.0, 10.0, 11.0, 20.0, 21.0]
-        );
+        let interpolated = Positions::explicit(1, vec![1.0, 2.0, 5.0]).over(2.0);
+        assert_eq!(read(&table(), &interpolated), [5.0, 6.0, 10.0, 11.0, 20.0, 21.0]);
     }
 
     #[test]
     fn refuses_a_position_past_the_table() {
-        let mut learned = table();
+        let learned = table();
         assert!(learned.check(&Positions::range(0..3)).is_ok());
         let error = learned.check(&Positions::range(0..4)).unwrap_err();
         assert!(error.message().contains("position 3"), "{error}");
-        assert!(learned.interpolate(2.0) && learned.check(&Positions::range(0..6)).is_ok());
+        assert!(learned.check(&Positions::range(0..6).over(2.0)).is_ok());
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! (kexue.fm/archives/8130, multiplicative encoding). Enters once, before the first block. A position at or
 //! past `table_size` is rejected; interpolated by s, the table is read at m / s, between rows.
 
-use super::learned::{extend, past_the_table};
+use super::learned::past_the_table;
 use crate::encoding::{
     Capabilities, Configure, Dimensions, Extrapolation, Position, Rows, check_at_least, check_positive,
 };
@@ -15,23 +15,15 @@ use crate::table::{Between, Fresh, Longer, read};
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use longwave_core::Result;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-/// Keys of `kind = "multiplicative"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// Positions the table holds; the training length unless given.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub table_size: Option<usize>,
-    /// Standard deviation of the factors around 1 at the start.
-    pub init_std: f64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { table_size: None, init_std: 0.5 }
+keys! {
+    /// Keys of `kind = "multiplicative"`.
+    pub struct Config {
+        /// Positions the table holds; the training length unless given.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub table_size: Option<usize> = None,
+        /// Standard deviation of the factors around 1 at the start.
+        pub init_std: f64 = 0.5,
     }
 }
 
@@ -40,8 +32,6 @@ impl Default for Config {
 pub struct Multiplicative {
     /// `[table_size, width]`.
     pub table: Param<Tensor<2>>,
-    #[module(skip)]
-    scale: f64,
     #[module(skip)]
     init_std: f64,
     /// Decides the rows of a longer table that is filled at random.
@@ -71,7 +61,7 @@ impl Configure for Config {
     fn build(&self, dimensions: &Dimensions, init: &Init) -> Multiplicative {
         let shape = [self.table_size.unwrap_or(dimensions.train_length), dimensions.width];
         let table = init.normal_around("position.multiplicative.table", shape, 1.0, self.init_std);
-        Multiplicative { table, scale: 1.0, init_std: self.init_std, seed: init.seed() }
+        Multiplicative { table, init_std: self.init_std, seed: init.seed() }
     }
 }
 
@@ -90,7 +80,7 @@ impl Position for Multiplicative {
         }
         let [size, width] = self.table.dims();
         let places: Vec<Between> =
-            rows.positions.values().iter().map(|m| Between::rows(m / self.scale, size)).collect();
+            rows.positions.values().iter().map(|m| Between::rows(*m, size)).collect();
         let shape = [rows.positions.rows(), rows.positions.length(), width];
         hidden * read(self.table.val(), &places).reshape(shape)
     }
@@ -98,7 +88,7 @@ impl Position for Multiplicative {
     fn check(&self, positions: &Positions) -> Result<()> {
         let size = self.table.lazy_shape()[0];
         match positions.largest() {
-            Some(largest) if largest >= size as f64 * self.scale => {
+            Some(largest) if largest >= size as f64 * positions.scale() => {
                 Err(past_the_table("multiplicative", largest, size))
             }
             _ => Ok(()),
@@ -107,12 +97,8 @@ impl Position for Multiplicative {
 
     fn extend_table(&mut self, longer: &Longer) -> Result<bool> {
         let fresh = Fresh { seed: self.seed, mean: 1.0, deviation: self.init_std };
-        extend(&mut self.table, self.scale, longer, fresh)
-    }
-
-    fn interpolate(&mut self, scale: f64) -> bool {
-        self.scale *= scale;
-        true
+        self.table = longer.extend(&self.table, fresh)?;
+        Ok(true)
     }
 }
 
@@ -124,9 +110,9 @@ mod tests {
 
     #[test]
     fn the_table_ends() {
-        let mut encoding = build("kind = \"multiplicative\"", &Device::flex());
+        let encoding = build("kind = \"multiplicative\"", &Device::flex());
         assert!(encoding.check(&Positions::range(0..16)).is_ok());
         assert!(encoding.check(&Positions::range(0..17)).is_err());
-        assert!(encoding.interpolate(2.0) && encoding.check(&Positions::range(0..32)).is_ok());
+        assert!(encoding.check(&Positions::range(0..32).over(2.0)).is_ok());
     }
 }

@@ -9,13 +9,11 @@ use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use burn::module::Module;
 use longwave_core::Result;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-/// `kind = "none"` takes no keys.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Config {}
+keys! {
+    /// `kind = "none"` takes no keys.
+    pub struct Config {}
+}
 
 /// No encoding: every hook keeps its default.
 #[derive(Module, Debug)]

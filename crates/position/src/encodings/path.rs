@@ -28,29 +28,21 @@ use burn::tensor::Tensor;
 use burn::tensor::activation::{sigmoid, silu};
 use longwave_core::Result;
 use longwave_kernels::{Reflections, path_scores};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 /// The most taps and ranks: far above the 3 and 32 of the published models.
 const MOST: usize = 1 << 14;
 
-/// Keys of `kind = "path"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// Inner width of the map from the input to w; nothing where `low_rank` is false.
-    pub rank: usize,
-    /// Rows that the convolution reads: a row and those before it.
-    pub kernel: usize,
-    /// Whether the map from the input to w is a product of two narrow matrices, or one whole matrix.
-    pub low_rank: bool,
-    /// Added to the sum of squares that w is normalised by.
-    pub eps: f64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { rank: 32, kernel: 3, low_rank: true, eps: 1e-6 }
+keys! {
+    /// Keys of `kind = "path"`.
+    pub struct Config {
+        /// Inner width of the map from the input to w; nothing where `low_rank` is false.
+        pub rank: usize = 32,
+        /// Rows that the convolution reads: a row and those before it.
+        pub kernel: usize = 3,
+        /// Whether the map from the input to w is a product of two narrow matrices, or one whole matrix.
+        pub low_rank: bool = true,
+        /// Added to the sum of squares that w is normalised by.
+        pub eps: f64 = 1e-6,
     }
 }
 

@@ -13,7 +13,7 @@
 use crate::encoding::{
     Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Position, PositionUse, Rows, check_base,
 };
-use crate::frequency::Frequencies;
+use crate::frequency::{Frequencies, Side};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::per_layer::at_layer;
@@ -23,21 +23,13 @@ use burn::tensor::{Device, Tensor, TensorData};
 use longwave_core::Result;
 use longwave_kernels::device::constant;
 use longwave_kernels::polar;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use std::f64::consts::TAU;
 
-/// Keys of `kind = "pope"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// The base of the geometric progression of frequencies.
-    pub base: f64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { base: 10_000.0 }
+keys! {
+    /// Keys of `kind = "pope"`.
+    pub struct Config {
+        /// The base of the geometric progression of frequencies.
+        pub base: f64 = 10_000.0,
     }
 }
 
@@ -84,7 +76,7 @@ impl Pope {
         let of = |wave: fn(f64) -> f64| {
             let values: Vec<f32> = self
                 .frequencies
-                .angles(positions.values())
+                .angles(positions.in_text())
                 .map(|angle| (factor * wave(angle)) as f32)
                 .collect();
             constant(TensorData::new(values, shape), device)
@@ -107,19 +99,17 @@ impl Position for Pope {
         }
     }
 
-    fn map_query(&self, q: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
-        let [cos, sin] = self.angles(rows.positions, &q.device());
-        polar(q, cos, sin)
-    }
-
-    fn map_key(&self, k: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
-        let [cos, sin] = self.angles(rows.positions, &k.device());
-        let [_, heads, _, dim] = k.dims();
+    fn map_heads(&self, x: Tensor<4>, side: Side, rows: Rows<'_>) -> Tensor<4> {
+        let [cos, sin] = self.angles(rows.positions, &x.device());
+        if side == Side::Query {
+            return polar(x, cos, sin);
+        }
+        let [_, heads, _, dim] = x.dims();
         let delta = at_layer::<3, 2>(&self.delta, rows.layer).clamp(-TAU, 0.0).reshape([1, heads, 1, dim]);
         let [delta_cos, delta_sin] = [delta.clone().cos(), delta.sin()];
         let turned_cos = cos.clone() * delta_cos.clone() - sin.clone() * delta_sin.clone();
         let turned_sin = sin * delta_cos + cos * delta_sin;
-        polar(k, turned_cos, turned_sin)
+        polar(x, turned_cos, turned_sin)
     }
 
     fn frequencies(&self) -> Option<&Frequencies> {

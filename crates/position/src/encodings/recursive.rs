@@ -51,23 +51,17 @@ pub enum Activation {
     Tanh,
 }
 
-/// Keys of `kind = "recursive"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// The form of f.
-    pub variant: Variant,
-    /// `mlp`: width of the hidden layer.
-    pub hidden: usize,
-    /// `mlp`: its nonlinearity.
-    pub activation: Activation,
-    /// Standard deviation of `p0` at the start.
-    pub init_std: f64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { variant: Variant::Linear, hidden: 64, activation: Activation::Tanh, init_std: INIT_STD }
+keys! {
+    /// Keys of `kind = "recursive"`.
+    pub struct Config {
+        /// The form of f.
+        pub variant: Variant = Variant::Linear,
+        /// `mlp`: width of the hidden layer.
+        pub hidden: usize = 64,
+        /// `mlp`: its nonlinearity.
+        pub activation: Activation = Activation::Tanh,
+        /// Standard deviation of `p0` at the start.
+        pub init_std: f64 = INIT_STD,
     }
 }
 
@@ -258,9 +252,13 @@ impl Position for Recursive {
         if self.w_x.is_some() { Ok(()) } else { whole_positions("recursive", positions) }
     }
 
-    fn prepare(&mut self, length: usize) {
+    fn interpolates(&self) -> bool {
+        false
+    }
+
+    fn prepare(&mut self, text: &Positions) {
         if self.w_x.is_none() {
-            self.made = Some(self.vectors(length.saturating_sub(1)));
+            self.made = Some(self.vectors(text.length().saturating_sub(1)));
         }
     }
 }

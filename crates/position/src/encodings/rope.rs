@@ -40,67 +40,47 @@ pub use schedule::{Spacing, Tau};
 use crate::encoding::{
     Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Position, PositionUse, Rows, check_base,
 };
-use crate::frequency::{Frequencies, Rotation, share_of_bands};
+use crate::frequency::{Frequencies, Rotation, share_of_bands, Side};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use longwave_core::{Error, Result};
 use longwave_kernels::Layout;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use std::f64::consts::TAU;
 
-/// Keys of `kind = "rope"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// The base of the geometric progression of frequencies: a number, or a length.
-    pub base: f64,
-    /// How often the slowest band that turns does so within the training length, in place of `base`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub slowest_turns: Option<f64>,
-    /// `slowest_turns`: the fastest band, in radians a token. Default: 1.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub fastest: Option<f64>,
-    /// How the frequencies lie between 1 and 1 / base.
-    #[serde(skip_serializing_if = "Spacing::is_geometric")]
-    pub spacing: Spacing,
-    /// `spacing = "cosh"`: how far bands move to the fast end, at least 0. Default: `"auto"`, the rotated channels over the root of the
-    /// training length.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tau: Option<Tau>,
-    /// Which channels make a pair.
-    pub layout: Layout,
-    /// Share of each head's channels that is rotated, above 0 and at most 1.
-    pub fraction: f64,
-    /// Share of the bands that is rotated, fastest first, from 0 (no rotation) to 1 (p-RoPE).
-    pub p: f64,
-    /// Rotate only the bands that complete a turn within the training length (`HoPE`).
-    pub hope: bool,
-    /// Learn the frequencies: a table for each layer, or for each key head of each layer (GRAPE-M). They start as the other keys say.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub learned: Option<Shared>,
-    /// Round every wavelength to whole tokens (Resonance `RoPE`).
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub resonance: bool,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            base: BASE,
-            slowest_turns: None,
-            fastest: None,
-            spacing: Spacing::Geometric,
-            tau: None,
-            layout: Layout::Half,
-            fraction: 1.0,
-            p: 1.0,
-            hope: false,
-            learned: None,
-            resonance: false,
-        }
+keys! {
+    /// Keys of `kind = "rope"`.
+    pub struct Config {
+        /// The base of the geometric progression of frequencies: a number, or a length.
+        pub base: f64 = BASE,
+        /// How often the slowest band that turns does so within the training length, in place of `base`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub slowest_turns: Option<f64> = None,
+        /// `slowest_turns`: the fastest band, in radians a token. Default: 1.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub fastest: Option<f64> = None,
+        /// How the frequencies lie between 1 and 1 / base.
+        #[serde(skip_serializing_if = "Spacing::is_geometric")]
+        pub spacing: Spacing = Spacing::Geometric,
+        /// `spacing = "cosh"`: how far bands move to the fast end, at least 0. Default: `"auto"`, the rotated channels over the root of the
+        /// training length.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub tau: Option<Tau> = None,
+        /// Which channels make a pair.
+        pub layout: Layout = Layout::Half,
+        /// Share of each head's channels that is rotated, above 0 and at most 1.
+        pub fraction: f64 = 1.0,
+        /// Share of the bands that is rotated, fastest first, from 0 (no rotation) to 1 (p-RoPE).
+        pub p: f64 = 1.0,
+        /// Rotate only the bands that complete a turn within the training length (`HoPE`).
+        pub hope: bool = false,
+        /// Learn the frequencies: a table for each layer, or for each key head of each layer (GRAPE-M). They start as the other keys say.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub learned: Option<Shared> = None,
+        /// Round every wavelength to whole tokens (Resonance `RoPE`).
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        pub resonance: bool = false,
     }
 }
 
@@ -112,9 +92,6 @@ const BASE: f64 = 10_000.0;
 pub struct Rope {
     /// Learned frequencies, see `rope::learned`: `[layers, 1 or kv_heads, bands]`.
     pub log_frequencies: Option<Param<Tensor<3>>>,
-    /// What positions are divided by where the frequencies are learned.
-    #[module(skip)]
-    interpolation: f64,
     #[module(skip)]
     rotation: Rotation,
     /// Whether each band is rotated.
@@ -193,7 +170,7 @@ impl Configure for Config {
         let log_frequencies =
             self.learned.map(|shared| shared.parameter(&frequencies.inv_freq, dimensions, init));
         let rotation = Rotation::new(frequencies.clone(), self.layout);
-        let mut rope = Rope { log_frequencies, interpolation: 1.0, rotation, turns };
+        let mut rope = Rope { log_frequencies, rotation, turns };
         rope.set_frequencies(frequencies);
         rope
     }
@@ -219,26 +196,13 @@ impl Position for Rope {
         self.log_frequencies.is_none().then(|| self.rotation.clone())
     }
 
-    fn map_query(&self, q: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
-        self.turned(q, rows)
-    }
-
-    fn map_key(&self, k: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
-        self.turned(k, rows)
+    fn map_heads(&self, x: Tensor<4>, _side: Side, rows: Rows<'_>) -> Tensor<4> {
+        self.turned(x, rows)
     }
 
     /// None where they are learned: every layer has its own.
     fn frequencies(&self) -> Option<&Frequencies> {
         self.log_frequencies.is_none().then_some(&self.rotation.frequencies)
-    }
-
-    fn interpolate(&mut self, scale: f64) -> bool {
-        self.interpolation *= scale;
-        if let Some(frequencies) = self.frequencies() {
-            let slower = frequencies.map(|_, f| f / scale);
-            self.set_frequencies(slower);
-        }
-        true
     }
 
     fn set_frequencies(&mut self, mut frequencies: Frequencies) {
@@ -254,7 +218,6 @@ impl Position for Rope {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frequency::Side;
     use crate::positions::Positions;
     use burn::tensor::{Device, Distribution};
     use longwave_kernels::rotate;
@@ -354,7 +317,7 @@ mod tests {
             rope.frequencies().unwrap().as_read().iter().map(|f| (TAU / f).round()).collect::<Vec<_>>()
         };
         assert_eq!(wavelengths(&rope), [6.0, 63.0, 628.0, f64::INFINITY]);
-        assert!(rope.interpolate(2.5));
+        rope.set_frequencies(rope.frequencies().unwrap().map(|_, f| f / 2.5));
         assert_eq!(wavelengths(&rope), [16.0, 157.0, 1571.0, f64::INFINITY]);
     }
 

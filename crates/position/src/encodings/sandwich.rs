@@ -11,22 +11,14 @@ use crate::parameter::ParameterSpec;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use longwave_core::{Error, Result};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-/// Keys of `kind = "sandwich"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// Width of the sinusoid, even; it has nothing to do with the head dimension.
-    pub dim: usize,
-    /// The base of the geometric progression of frequencies.
-    pub base: f64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { dim: 128, base: 10_000.0 }
+keys! {
+    /// Keys of `kind = "sandwich"`.
+    pub struct Config {
+        /// Width of the sinusoid, even; it has nothing to do with the head dimension.
+        pub dim: usize = 128,
+        /// The base of the geometric progression of frequencies.
+        pub base: f64 = 10_000.0,
     }
 }
 
@@ -37,8 +29,6 @@ pub struct Sandwich {
     inv_freq: Vec<f64>,
     #[module(skip)]
     heads: usize,
-    #[module(skip)]
-    scale: f64,
 }
 
 impl Configure for Config {
@@ -66,7 +56,7 @@ impl Configure for Config {
         let half = self.dim / 2;
         // From k = 1, not 0, as published.
         let inv_freq = (1..=half).map(|k| self.base.powf(-(k as f64) / half as f64)).collect();
-        Sandwich { inv_freq, heads: dimensions.heads, scale: 1.0 }
+        Sandwich { inv_freq, heads: dimensions.heads }
     }
 }
 
@@ -86,14 +76,6 @@ impl DistanceBias for Sandwich {
         let sums: Vec<f64> = distances.iter().map(|&n| self.sum(n)).collect();
         let factors: Vec<f64> = (1..=self.heads).map(|h| self.heads as f64 / (8.0 * h as f64)).collect();
         upload(&factors, device).unsqueeze_dim::<2>(1) * upload(&sums, device).unsqueeze::<2>()
-    }
-
-    fn scale(&self) -> f64 {
-        self.scale
-    }
-
-    fn set_scale(&mut self, scale: f64) {
-        self.scale = scale;
     }
 }
 

@@ -10,7 +10,7 @@
 //! The factor belongs to the pair, so log-n scaling cannot express it, and both together would adapt to the length twice:
 //! rejected.
 
-use crate::distance::{of_block, upload, whole};
+use crate::distance::{of_block, upload};
 use crate::encoding::{
     Capabilities, Configure, Dimensions, Extrapolation, Heads, Position, PositionUse, QueryBlock,
     check_positive,
@@ -22,20 +22,12 @@ use crate::summary::Summary;
 use burn::module::Module;
 use burn::tensor::Tensor;
 use longwave_core::Result;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-/// Keys of `kind = "scale_invariant"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// The distance, in tokens, from which on the logarithm grows.
-    pub tau: f64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { tau: 10.0 }
+keys! {
+    /// Keys of `kind = "scale_invariant"`.
+    pub struct Config {
+        /// The distance, in tokens, from which on the logarithm grows.
+        pub tau: f64 = 10.0,
     }
 }
 
@@ -82,15 +74,16 @@ impl ScaleInvariant {
         let shape = [positions.rows(), 1, queries.len(), keys];
         let pairs: [Vec<f64>; 2] = if positions.consecutive() {
             // A few distances serve all pairs.
-            let by_distance: Vec<_> = whole(queries.end, self.tau).into_iter().map(Self::at).collect();
+            let tau = self.tau * positions.scale();
+            let by_distance: Vec<_> = (0..queries.end).map(|n| Self::at(n as f64 / tau)).collect();
             [0, 1].map(|part| {
                 let row = |i: usize| (0..keys).map(move |j| i.saturating_sub(j));
                 let of_text = queries.clone().flat_map(row).map(|n| by_distance[n][part]);
                 of_text.collect::<Vec<_>>().repeat(positions.rows())
             })
         } else {
-            let distances = of_block(block, self.tau);
-            [0, 1].map(|part| distances.iter().map(|&n| Self::at(n)[part]).collect())
+            let distances = of_block(block);
+            [0, 1].map(|part| distances.iter().map(|n| Self::at(n / self.tau)[part]).collect())
         };
         pairs.map(|values| upload(&values, &block.input.device()).reshape(shape))
     }
@@ -119,14 +112,9 @@ impl Position for ScaleInvariant {
         scores * factor + penalty
     }
 
-    fn interpolate(&mut self, scale: f64) -> bool {
-        self.tau *= scale;
-        true
-    }
-
-    fn summaries(&self, positions: &[f64]) -> Vec<Summary> {
-        let rows = positions.iter().map(|&n| {
-            let [factor, penalty] = Self::at(n / self.tau);
+    fn summaries(&self, positions: &Positions) -> Vec<Summary> {
+        let rows = positions.in_text().iter().map(|&n| {
+            let [factor, penalty] = Self::at(n / (self.tau * positions.scale()));
             vec![n, factor, penalty]
         });
         vec![Summary::new(

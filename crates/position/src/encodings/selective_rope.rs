@@ -20,6 +20,7 @@ use crate::encoding::{
     Capabilities, Configure, Dimensions, Extrapolation, HeadUse, LayerInput, Position, PositionUse, Rows,
     check_at_least, check_at_most, check_base, check_positive,
 };
+use crate::frequency::Side;
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::per_layer::at_layer;
@@ -29,35 +30,27 @@ use burn::tensor::{Tensor, TensorData};
 use longwave_core::{Error, Result};
 use longwave_kernels::device::constant;
 use longwave_kernels::repeat_heads;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 /// The most taps and ranks: far above the 4 and 32 of the published models.
 const MOST: usize = 1 << 14;
 
-/// Keys of `kind = "selective_rope"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// The base of the geometric progression of the bands' factors.
-    pub base: f64,
-    /// The factor of the fastest band.
-    pub fastest: f64,
-    /// Inner width of the map from the input to angles.
-    pub rank: usize,
-    /// Rows that the convolution reads: a row and those before it.
-    pub kernel: usize,
-    /// A gate per head, from the input.
-    pub gate: bool,
-    /// A learned step per band that every row adds.
-    pub bias: bool,
-    /// Added to the sum of squares that the input is normalised by.
-    pub eps: f64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { base: 500_000.0, fastest: 1.0, rank: 32, kernel: 4, gate: false, bias: false, eps: 1e-6 }
+keys! {
+    /// Keys of `kind = "selective_rope"`.
+    pub struct Config {
+        /// The base of the geometric progression of the bands' factors.
+        pub base: f64 = 500_000.0,
+        /// The factor of the fastest band.
+        pub fastest: f64 = 1.0,
+        /// Inner width of the map from the input to angles.
+        pub rank: usize = 32,
+        /// Rows that the convolution reads: a row and those before it.
+        pub kernel: usize = 4,
+        /// A gate per head, from the input.
+        pub gate: bool = false,
+        /// A learned step per band that every row adds.
+        pub bias: bool = false,
+        /// Added to the sum of squares that the input is normalised by.
+        pub eps: f64 = 1e-6,
     }
 }
 
@@ -208,12 +201,8 @@ impl Position for SelectiveRope {
         }
     }
 
-    fn map_query(&self, q: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
-        self.turned(q, rows)
-    }
-
-    fn map_key(&self, k: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
-        self.turned(k, rows)
+    fn map_heads(&self, x: Tensor<4>, _side: Side, rows: Rows<'_>) -> Tensor<4> {
+        self.turned(x, rows)
     }
 }
 
@@ -243,7 +232,7 @@ mod tests {
         let rows =
             Rows { input: Some(LayerInput { all: &input, first: 2 }), ..Rows::new(0, &tokens, &positions) };
         let norm = |x: Tensor<4>| x.square().sum_dim(3).sqrt();
-        let off = (norm(encoding.map_query(q.clone(), rows)) - norm(q)).abs().max().into_scalar::<f32>();
+        let off = (norm(encoding.map_heads(q.clone(), Side::Query, rows)) - norm(q)).abs().max().into_scalar::<f32>();
         assert!(off < 1e-5, "{off}");
     }
 

@@ -8,7 +8,7 @@
 //! by s first.
 
 use crate::distance::{ChosenRows, chosen_by_distance};
-use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Heads, Position, PositionUse, QueryBlock, Relative, ScoreForm};
+use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Heads, Position, PositionUse, QueryBlock, ScoreForm};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::per_layer::at_layer;
@@ -17,24 +17,16 @@ use burn::module::{Module, Param};
 use burn::tensor::{Device, IndexingUpdateOp, Int, Tensor};
 use longwave_core::{Error, Result};
 use longwave_kernels::RelativeVectors;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-/// Keys of `kind = "shaw"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// The smallest distance with its own vector; a causal model has none below 0.
-    pub p_min: i32,
-    /// The largest distance with its own vector.
-    pub p_max: i32,
-    /// Whether values have a table too.
-    pub values: bool,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { p_min: 0, p_max: 64, values: true }
+keys! {
+    /// Keys of `kind = "shaw"`.
+    pub struct Config {
+        /// The smallest distance with its own vector; a causal model has none below 0.
+        pub p_min: i32 = 0,
+        /// The largest distance with its own vector.
+        pub p_max: i32 = 64,
+        /// Whether values have a table too.
+        pub values: bool = true,
     }
 }
 
@@ -47,8 +39,6 @@ pub struct Shaw {
     pub rel_v: Option<Param<Tensor<3>>>,
     #[module(skip)]
     config: Config,
-    #[module(skip)]
-    scale: f64,
 }
 
 impl Configure for Config {
@@ -85,7 +75,6 @@ impl Configure for Config {
             rel_k: init.normal("position.shaw.rel_k", shape, 0.02),
             rel_v: self.values.then(|| init.normal("position.shaw.rel_v", shape, 0.02)),
             config: self.clone(),
-            scale: 1.0,
         }
     }
 }
@@ -94,7 +83,7 @@ impl Shaw {
     /// Which vector a pair at a distance reads.
     fn row(&self, distance: f64) -> usize {
         let (low, high) = (f64::from(self.config.p_min), f64::from(self.config.p_max));
-        ((distance / self.scale).floor().clamp(low, high) - low) as usize
+        (distance.floor().clamp(low, high) - low) as usize
     }
 
     /// Which vector each pair reads, `[batch, heads, queries, keys]`.
@@ -136,15 +125,12 @@ impl Position for Shaw {
         if !block.rows.positions.consecutive() {
             return ScoreForm::Plain;
         }
-        ScoreForm::Vectors(Relative {
-            vectors: RelativeVectors {
-                keys: Some(by_distance(&self.rel_k)),
-                values: self.rel_v.as_ref().map(by_distance),
-                ..RelativeVectors::default()
-            },
-            counted: None,
-            factor: 1.0,
-        })
+        let vectors = RelativeVectors {
+            keys: Some(by_distance(&self.rel_k)),
+            values: self.rel_v.as_ref().map(by_distance),
+            ..RelativeVectors::default()
+        };
+        ScoreForm::Vectors { terms: vectors.into(), factor: 1.0 }
     }
 
     fn scores(&self, scores: Tensor<4>, heads: Heads<'_>, block: QueryBlock<'_>) -> Tensor<4> {
@@ -164,11 +150,6 @@ impl Position for Shaw {
         let none = Tensor::zeros([batch, heads, queries, rel_v.dims()[0]], &device);
         let by_distance = none.scatter(3, chosen, probabilities.clone(), IndexingUpdateOp::Add);
         Some(by_distance.matmul(rel_v.unsqueeze::<4>()))
-    }
-
-    fn interpolate(&mut self, scale: f64) -> bool {
-        self.scale *= scale;
-        true
     }
 }
 

@@ -13,13 +13,11 @@ use crate::per_layer::at_layer;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use longwave_core::Result;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-/// `kind = "sink_logit"` takes no keys.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Config {}
+keys! {
+    /// `kind = "sink_logit"` takes no keys.
+    pub struct Config {}
+}
 
 #[derive(Module, Debug)]
 pub struct SinkLogit {

@@ -18,27 +18,19 @@ use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor, TensorData};
 use longwave_core::{Error, Result};
 use longwave_kernels::device::constant;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 /// The scale that makes waves, whose root mean square is 1 / sqrt(2), as large as token embeddings, with 0.02.
 const TOKENS: f64 = 0.0283;
 
-/// Keys of `kind = "sinusoidal"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// The base of the geometric progression of frequencies.
-    pub base: f64,
-    /// Factor on the waves.
-    pub scale: f64,
-    /// Train the factor, which starts at `scale`.
-    pub learned_scale: bool,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { base: 10_000.0, scale: TOKENS, learned_scale: false }
+keys! {
+    /// Keys of `kind = "sinusoidal"`.
+    pub struct Config {
+        /// The base of the geometric progression of frequencies.
+        pub base: f64 = 10_000.0,
+        /// Factor on the waves.
+        pub scale: f64 = TOKENS,
+        /// Train the factor, which starts at `scale`.
+        pub learned_scale: bool = false,
     }
 }
 
@@ -96,7 +88,7 @@ impl Sinusoidal {
     fn waves(&self, positions: &Positions, device: &Device) -> Tensor<3> {
         let values: Vec<f32> = self
             .frequencies
-            .angles(positions.values())
+            .angles(positions.in_text())
             .flat_map(|angle| [(self.fixed * angle.sin()) as f32, (self.fixed * angle.cos()) as f32])
             .collect();
         let shape = [positions.rows(), positions.length(), self.frequencies.dim()];

@@ -8,17 +8,16 @@
 //! Buckets are computed in f64. A fractional distance is rounded down first, also where it is
 //! interpolated: `floor(n / s)`.
 
-use crate::distance::{DistanceBias, whole};
+use crate::distance::DistanceBias;
 use crate::encoding::{Configure, Dimensions, Extrapolation, check_at_least};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
+use crate::positions::Positions;
 use crate::summary::Summary;
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_core::{Error, Result};
 use longwave_kernels::device::constant;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 /// How distances fall into buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,11 +55,11 @@ impl Buckets {
     }
 
     /// The distances of each bucket in a text that ends at the last of these positions.
-    pub(super) fn summary(self, positions: &[f64], scale: f64) -> Summary {
-        let last = positions.iter().copied().fold(0.0, f64::max) as usize;
+    pub(super) fn summary(self, positions: &Positions) -> Summary {
+        let last = positions.largest().unwrap_or_default() as usize;
         let mut rows: Vec<Vec<f64>> = Vec::new();
-        for (distance, n) in whole(last + 1, scale).into_iter().enumerate() {
-            let (bucket, distance) = (self.of(n) as f64, distance as f64);
+        for distance in (0..=last).map(|n| n as f64) {
+            let bucket = self.of(distance / positions.scale()) as f64;
             match rows.last_mut() {
                 Some(row) if (row[0] - bucket).abs() < 0.5 => row[2] = distance,
                 _ => rows.push(vec![bucket, distance, distance]),
@@ -99,19 +98,13 @@ impl Buckets {
     }
 }
 
-/// Keys of `kind = "t5"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// Number of buckets, even.
-    pub buckets: usize,
-    /// The distance from which on all share the last bucket.
-    pub max_distance: usize,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { buckets: 32, max_distance: 128 }
+keys! {
+    /// Keys of `kind = "t5"`.
+    pub struct Config {
+        /// Number of buckets, even.
+        pub buckets: usize = 32,
+        /// The distance from which on all share the last bucket.
+        pub max_distance: usize = 128,
     }
 }
 
@@ -128,8 +121,6 @@ pub struct T5 {
     pub table: Param<Tensor<2>>,
     #[module(skip)]
     buckets: Buckets,
-    #[module(skip)]
-    scale: f64,
 }
 
 impl Configure for Config {
@@ -155,7 +146,7 @@ impl Configure for Config {
 
     fn build(&self, dimensions: &Dimensions, init: &Init) -> T5 {
         let table = init.normal("position.t5.table", [dimensions.heads, self.buckets], 0.02);
-        T5 { table, buckets: self.buckets(), scale: 1.0 }
+        T5 { table, buckets: self.buckets() }
     }
 }
 
@@ -168,20 +159,12 @@ impl DistanceBias for T5 {
         self.buckets.read(self.table.val(), distances)
     }
 
-    fn scale(&self) -> f64 {
-        self.scale
-    }
-
-    fn set_scale(&mut self, scale: f64) {
-        self.scale = scale;
-    }
-
     fn whole_positions(&self) -> bool {
         true
     }
 
-    fn summaries(&self, positions: &[f64]) -> Vec<Summary> {
-        vec![self.buckets.summary(positions, self.scale)]
+    fn summaries(&self, positions: &Positions) -> Vec<Summary> {
+        vec![self.buckets.summary(positions)]
     }
 }
 

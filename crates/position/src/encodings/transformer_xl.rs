@@ -23,9 +23,8 @@
 //! their inner product: `q' = [q + u | g turned to i]`, `k' = [k | cos(j w) | sin(j w)]`. Where rows are read at
 //! consecutive positions, the kernel gets `r_n` of every distance instead: `head_dim` channels for each, and not `width`.
 
-use crate::distance::ChosenRows;
 use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, HeadUse, MapsByDistance, Position, PositionUse, QueryBlock, Rows, ScoreForm, check_base};
-use crate::frequency::Frequencies;
+use crate::frequency::{Frequencies, Side};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::per_layer::at_layer;
@@ -33,25 +32,18 @@ use crate::positions::Positions;
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor, TensorData};
 use longwave_core::{Error, Result};
+use longwave_kernels::VectorTable;
 use longwave_kernels::device::constant;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-/// Keys of `kind = "transformer_xl"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// The base of the geometric progression of frequencies.
-    pub base: f64,
-    /// The block's projection of keys takes the place of `w_r`.
-    pub shared_key: bool,
-    /// N: tokens before a segment that every layer also attends to.
-    pub memory: usize,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { base: 10_000.0, shared_key: false, memory: 0 }
+keys! {
+    /// Keys of `kind = "transformer_xl"`.
+    pub struct Config {
+        /// The base of the geometric progression of frequencies.
+        pub base: f64 = 10_000.0,
+        /// The block's projection of keys takes the place of `w_r`.
+        pub shared_key: bool = false,
+        /// N: tokens before a segment that every layer also attends to.
+        pub memory: usize = 0,
     }
 }
 
@@ -138,7 +130,7 @@ impl TransformerXl {
         let shape = [positions.rows(), 1, positions.length(), self.frequencies.inv_freq.len()];
         [f64::cos as fn(f64) -> f64, f64::sin].map(|wave| {
             let values: Vec<f32> =
-                self.frequencies.angles(positions.values()).map(|angle| wave(angle) as f32).collect();
+                self.frequencies.angles(positions.in_text()).map(|angle| wave(angle) as f32).collect();
             constant(TensorData::new(values, shape), device)
         })
     }
@@ -165,10 +157,15 @@ impl Position for TransformerXl {
         }
     }
 
-    fn map_query(&self, q: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
-        let [_, heads, _, dim] = q.dims();
-        let [cos, sin] = self.waves(rows.positions, &q.device());
+    fn map_heads(&self, x: Tensor<4>, side: Side, rows: Rows<'_>) -> Tensor<4> {
+        let [batch, heads, length, dim] = x.dims();
+        let waves = self.waves(rows.positions, &x.device());
         let half = self.frequencies.inv_freq.len();
+        if side == Side::Key {
+            let [cos, sin] = waves.map(|wave| wave.expand([batch, heads, length, half]));
+            return Tensor::cat(vec![x, cos, sin], 3);
+        }
+        let ([cos, sin], q) = (waves, x);
         let bias = |parameter| at_layer::<3, 2>(parameter, rows.layer).reshape([1, heads, 1, dim]);
         let w_r = self.key_matrix(rows, [heads, dim]).reshape([1, 2 * half, heads, dim]);
         let g = (q.clone() + bias(&self.v_bias)).matmul(w_r.permute([0, 2, 3, 1])); // [.., width]
@@ -176,14 +173,6 @@ impl Position for TransformerXl {
         let with_cos = g_sin.clone() * sin.clone() + g_cos.clone() * cos.clone();
         let with_sin = g_cos * sin - g_sin * cos;
         Tensor::cat(vec![q + bias(&self.u), with_cos, with_sin], 3)
-    }
-
-    fn map_key(&self, k: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
-        let [batch, heads, length, _] = k.dims();
-        let [cos, sin] = self
-            .waves(rows.positions, &k.device())
-            .map(|wave| wave.expand([batch, heads, length, self.frequencies.inv_freq.len()]));
-        Tensor::cat(vec![k, cos, sin], 3)
     }
 
     fn score_form(&self, block: QueryBlock<'_>) -> ScoreForm {
@@ -204,7 +193,7 @@ impl Position for TransformerXl {
             .swap_dims(0, 1);
         let shift = (v_bias - u.clone()).reshape([heads, dim, 1]);
         let key_bias = keys.clone().matmul(shift).reshape([heads, distances]);
-        let keys = ChosenRows::new(block, |n| n as usize).vectors(keys);
+        let keys = VectorTable { vectors: keys, buckets: (0..distances as u32).collect() };
         ScoreForm::Maps(MapsByDistance { query_bias: u, keys, key_bias })
     }
 

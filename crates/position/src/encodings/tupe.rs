@@ -10,12 +10,13 @@
 //! formed. A position at or past `table_size` is rejected; interpolated by s, the table is read at m / s,
 //! between rows, and distances are divided by s.
 
-use super::learned::{extend, past_the_table};
+use super::learned::past_the_table;
 use super::t5::Buckets;
 use crate::distance::bias_by_distance;
 use crate::encoding::{
     Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Position, QueryBlock, Rows, check_at_least,
 };
+use crate::frequency::Side;
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::positions::Positions;
@@ -42,24 +43,18 @@ pub enum Relative {
     T5,
 }
 
-/// Keys of `kind = "tupe"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// Positions the table holds; the training length unless given.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub table_size: Option<usize>,
-    /// What is added by distance.
-    pub relative: Relative,
-    /// `t5`: number of buckets, even.
-    pub buckets: usize,
-    /// `t5`: the distance from which on all share the last bucket.
-    pub max_distance: usize,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { table_size: None, relative: Relative::None, buckets: 32, max_distance: 128 }
+keys! {
+    /// Keys of `kind = "tupe"`.
+    pub struct Config {
+        /// Positions the table holds; the training length unless given.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub table_size: Option<usize> = None,
+        /// What is added by distance.
+        pub relative: Relative = Relative::None,
+        /// `t5`: number of buckets, even.
+        pub buckets: usize = 32,
+        /// `t5`: the distance from which on all share the last bucket.
+        pub max_distance: usize = 128,
     }
 }
 
@@ -80,8 +75,6 @@ pub struct Tupe {
     pub rel_table: Option<Param<Tensor<2>>>,
     #[module(skip)]
     buckets: Buckets,
-    #[module(skip)]
-    scale: f64,
     /// Decides the rows of a longer table that is filled at random.
     #[module(skip)]
     seed: u64,
@@ -133,7 +126,6 @@ impl Configure for Config {
             u_k: init.normal("position.tupe.u_k", [width, kv_heads * head_dim], 0.02),
             rel_table: relative.then(|| init.normal("position.tupe.rel_table", [heads, self.buckets], 0.02)),
             buckets: self.buckets(),
-            scale: 1.0,
             seed: init.seed(),
         }
     }
@@ -144,8 +136,7 @@ impl Tupe {
     fn widened(&self, x: Tensor<4>, projection: &Param<Tensor<2>>, positions: &Positions) -> Tensor<4> {
         let [batch, heads, length, dim] = x.dims();
         let size = self.table.dims()[0];
-        let places: Vec<Between> =
-            positions.values().iter().map(|m| Between::rows(m / self.scale, size)).collect();
+        let places: Vec<Between> = positions.values().iter().map(|m| Between::rows(*m, size)).collect();
         let p = read(self.table.val(), &places);
         let centred = p.clone() - p.mean_dim(1);
         let deviation = centred.clone().square().mean_dim(1).add_scalar(EPS).sqrt();
@@ -182,19 +173,18 @@ impl Position for Tupe {
         }
     }
 
-    fn map_query(&self, q: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
-        // Two terms share the variance: 1 / sqrt(2d) instead of 1 / sqrt(d).
-        self.widened(q, &self.u_q, rows.positions).div_scalar(2f64.sqrt())
-    }
-
-    fn map_key(&self, k: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
-        self.widened(k, &self.u_k, rows.positions)
+    fn map_heads(&self, x: Tensor<4>, side: Side, rows: Rows<'_>) -> Tensor<4> {
+        match side {
+            // Two terms share the variance: 1 / sqrt(2d) instead of 1 / sqrt(d).
+            Side::Query => self.widened(x, &self.u_q, rows.positions).div_scalar(2f64.sqrt()),
+            Side::Key => self.widened(x, &self.u_k, rows.positions),
+        }
     }
 
     fn bias(&self, block: QueryBlock<'_>) -> Bias {
         match &self.rel_table {
             Some(table) => {
-                bias_by_distance(block, self.scale, |distances| self.buckets.read(table.val(), distances))
+                bias_by_distance(block, |distances| self.buckets.read(table.val(), distances))
             }
             None => Bias::None,
         }
@@ -207,7 +197,7 @@ impl Position for Tupe {
     fn check(&self, positions: &Positions) -> Result<()> {
         let size = self.table.lazy_shape()[0];
         match positions.largest() {
-            Some(largest) if largest >= size as f64 * self.scale => {
+            Some(largest) if largest >= size as f64 * positions.scale() => {
                 Err(past_the_table("tupe", largest, size))
             }
             _ => Ok(()),
@@ -216,15 +206,11 @@ impl Position for Tupe {
 
     fn extend_table(&mut self, longer: &Longer) -> Result<bool> {
         let fresh = Fresh { seed: self.seed, mean: 0.0, deviation: 0.02 };
-        extend(&mut self.table, self.scale, longer, fresh)
+        self.table = longer.extend(&self.table, fresh)?;
+        Ok(true)
     }
 
-    fn interpolate(&mut self, scale: f64) -> bool {
-        self.scale *= scale;
-        true
-    }
-
-    fn summaries(&self, positions: &[f64]) -> Vec<Summary> {
-        self.rel_table.iter().map(|_| self.buckets.summary(positions, self.scale)).collect()
+    fn summaries(&self, positions: &Positions) -> Vec<Summary> {
+        self.rel_table.iter().map(|_| self.buckets.summary(positions)).collect()
     }
 }

@@ -22,15 +22,13 @@ use crate::positions::Positions;
 use burn::module::{Module, Param};
 use burn::tensor::{Tensor, activation::relu};
 use longwave_kernels::{Bias, fading_scores};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-/// Keys of `kind = "wall"`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// One more gate for each head, which lowers the logit as that of `fox` does.
-    pub scalar_gate: bool,
+keys! {
+    /// Keys of `kind = "wall"`.
+    pub struct Config {
+        /// One more gate for each head, which lowers the logit as that of `fox` does.
+        pub scalar_gate: bool = false,
+    }
 }
 
 /// The gates.

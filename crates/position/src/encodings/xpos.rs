@@ -21,32 +21,24 @@ use crate::summary::Summary;
 use burn::module::Module;
 use longwave_core::{Error, Result};
 use longwave_kernels::Layout;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 /// The largest exponent of e that q and k are scaled by: their product with ordinary numbers stays in f32.
 const LARGEST_EXPONENT: f64 = 80.0;
 
-/// Keys of `kind = "xpos"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// The base of the geometric progression of frequencies.
-    pub base: f64,
-    /// Which channels make a pair; the original pairs interleaved.
-    pub layout: Layout,
-    /// Above 0; the larger, the weaker the decay.
-    pub gamma: f64,
-    /// Positions over which a band decays by its zeta.
-    pub scale_base: f64,
-    /// The position where q and k keep their size; the middle of the keys that are read unless given.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub centre: Option<f64>,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { base: 10_000.0, layout: Layout::Interleaved, gamma: 0.4, scale_base: 512.0, centre: None }
+keys! {
+    /// Keys of `kind = "xpos"`.
+    pub struct Config {
+        /// The base of the geometric progression of frequencies.
+        pub base: f64 = 10_000.0,
+        /// Which channels make a pair; the original pairs interleaved.
+        pub layout: Layout = Layout::Interleaved,
+        /// Above 0; the larger, the weaker the decay.
+        pub gamma: f64 = 0.4,
+        /// Positions over which a band decays by its zeta.
+        pub scale_base: f64 = 512.0,
+        /// The position where q and k keep their size; the middle of the keys that are read unless given.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub centre: Option<f64> = None,
     }
 }
 
@@ -128,23 +120,15 @@ impl Position for Xpos {
         self.rotation.frequencies = frequencies;
     }
 
-    fn interpolate(&mut self, scale: f64) -> bool {
-        for frequency in &mut self.rotation.frequencies.inv_freq {
-            *frequency /= scale;
-        }
-        self.decay.scale_base *= scale;
-        self.decay.centre = self.decay.centre.map(|centre| centre * scale);
-        true
-    }
-
     fn check(&self, positions: &Positions) -> Result<()> {
         let fold =
-            |of: fn(f64, f64) -> f64| positions.values().iter().copied().reduce(of).unwrap_or_default();
+            |of: fn(f64, f64) -> f64| positions.in_text().iter().copied().reduce(of).unwrap_or_default();
         let (first, last) = (fold(f64::min), fold(f64::max));
-        let centre = self.decay.centre.unwrap_or_else(|| first.midpoint(last));
+        let scale_base = self.decay.scale_base * positions.scale();
+        let centre = self.decay.centre.map_or_else(|| first.midpoint(last), |centre| centre * positions.scale());
         let reach = (last - centre).abs().max((first - centre).abs());
         let slowest = self.decay.zeta.iter().map(|zeta| zeta.ln().abs()).fold(0.0, f64::max);
-        let largest = LARGEST_EXPONENT * self.decay.scale_base / slowest;
+        let largest = LARGEST_EXPONENT * scale_base / slowest;
         if reach <= largest {
             return Ok(());
         }
@@ -155,15 +139,15 @@ impl Position for Xpos {
         Err(Error::usage(format!(
             "`xpos` scales q and k by up to e^{:.0} at {reach} positions from the centre {centre}, which f32 does \
              not hold: at most {largest:.0} positions",
-            reach / self.decay.scale_base * slowest
+            reach / scale_base * slowest
         ))
         .hint(hint))
     }
 
-    fn summaries(&self, _positions: &[f64]) -> Vec<Summary> {
+    fn summaries(&self, positions: &Positions) -> Vec<Summary> {
         let rows = self.decay.zeta.iter().enumerate().map(|(band, &zeta)| {
             // zeta^(n / scale_base) = 1/2.
-            let half = self.decay.scale_base * 0.5f64.ln() / zeta.ln();
+            let half = self.decay.scale_base * positions.scale() * 0.5f64.ln() / zeta.ln();
             vec![band as f64, zeta, half]
         });
         vec![Summary::new("decay of the bands", &["band", "zeta", "half at distance"], rows.collect())]

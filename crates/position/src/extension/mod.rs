@@ -4,10 +4,11 @@
 //! touches weights other than the encoding's own. Direct extrapolation is the identity.
 
 mod example;
+mod rule;
 mod scale;
+pub mod temperature;
 
-use crate::encoding::Geometry;
-use crate::frequency::Frequencies;
+use crate::encoding::{Geometry, check_positive};
 use crate::reading::{Mask, Reading};
 use crate::tokens::Tokens;
 use longwave_core::{Error, Result};
@@ -15,38 +16,10 @@ use std::fmt::Display;
 
 pub use crate::tokens::Lengths;
 pub use example::{Band, Example, Shifts};
+pub use rule::{FrequencyRule, change_frequencies};
 pub use scale::Scale;
 
-/// What an extension's file must say.
-///
-/// An extension that turns every band half as fast, whatever the length:
-///
-/// ```
-/// use longwave_core::Result;
-/// use longwave_position::extension::{change_frequencies, Extend, Lengths};
-/// use longwave_position::Reading;
-///
-/// struct HalfSpeed;
-///
-/// impl Extend for HalfSpeed {
-///     const KIND: &'static str = "half_speed";
-///     const DESCRIPTION: &'static str = "every frequency halved";
-///     const SOURCE: &'static str = "this example";
-///     const FORMULA: &'static str = "θ'_i = θ_i / 2";
-///
-///     fn apply(&self, reading: &mut Reading, _lengths: Lengths) -> Result<()> {
-///         change_frequencies(Self::KIND, reading, |old| Ok(old.map(|_band, inv_freq| inv_freq / 2.0)))
-///     }
-/// }
-/// # use burn::tensor::Device;
-/// # use longwave_position::{reading::LogN, Dimensions, Init, PositionConfig};
-/// # let sizes =
-/// #     Dimensions { layers: 1, width: 8, heads: 1, kv_heads: 1, head_dim: 8, train_length: 16, vocab_size: 8 };
-/// # let rope = PositionConfig::from_value(&"rope".into(), "position").unwrap();
-/// # let mut reading = rope.build("position", &sizes, &Init::new(0, &Device::flex()), LogN::Off).unwrap();
-/// # HalfSpeed.apply(&mut reading, Lengths { train: 16, length: 32 }).unwrap();
-/// # assert_eq!(reading.encodings()[0].frequencies().unwrap().inv_freq[0], 0.5);
-/// ```
+/// What an extension's file must say. One that is a rule for frequencies implements [`FrequencyRule`] instead.
 pub trait Extend: Sized {
     /// Its name in `extend = [...]`.
     const KIND: &'static str;
@@ -94,40 +67,26 @@ pub fn not_applicable(kind: &str, needs: &str, reading: &Reading) -> Error {
     Error::usage(format!("`{kind}` does not apply to `{}`: it needs {needs}", reading.name()))
 }
 
-/// Replaces the frequencies of every encoding that has some.
-///
-/// A new factor on cos and sin reaches the logits by its square. In a layer where nothing rotates
-/// (waves that are added), the logits are scaled by that square instead.
+/// A factor on cos and sin must be positive.
+pub(crate) fn check_attention_factor(section: &str, factor: f64) -> Result<()> {
+    check_positive(section, "attention_factor", factor)
+        .map_err(|error| error.hint("1.0 leaves the logits as they are"))
+}
+
+/// Reads every position divided by a scale.
 ///
 /// # Errors
-/// No encoding has frequencies, or `change` has an objection.
-pub fn change_frequencies(
-    kind: &str,
-    reading: &mut Reading,
-    change: impl Fn(&Frequencies) -> Result<Frequencies>,
-) -> Result<()> {
-    let rotates: Vec<bool> =
-        reading.encodings().iter().map(|encoding| encoding.rotation(0).is_some()).collect();
-    let mut logit_scales = vec![None; rotates.len()];
-    for (index, encoding) in reading.encodings_mut().iter_mut().enumerate() {
-        let Some(old) = encoding.frequencies() else { continue };
-        let mut new = change(old)?;
-        logit_scales[index] = Some((new.attention_factor / old.attention_factor).powi(2));
-        if !rotates[index] {
-            new.attention_factor = old.attention_factor;
-        }
-        encoding.set_frequencies(new);
+/// No encoding has such a reading.
+pub fn divide_positions(kind: &str, reading: &mut Reading, scale: f64) -> Result<()> {
+    let mut any = false;
+    for encoding in reading.encodings_mut() {
+        any |= encoding.interpolate(scale);
     }
-    if logit_scales.iter().all(Option::is_none) {
-        return Err(not_applicable(kind, "an encoding made of frequencies", reading));
+    if any {
+        Ok(())
+    } else {
+        Err(not_applicable(kind, "an encoding that is defined between whole positions", reading))
     }
-    for layer in reading.layers_mut() {
-        if !layer.encodings.iter().any(|place| rotates[place.encoding]) {
-            layer.logit_scale *=
-                layer.encodings.iter().find_map(|place| logit_scales[place.encoding]).unwrap_or(1.0);
-        }
-    }
-    Ok(())
 }
 
 /// Lets every layer whose q.k depends on the distance read pairs by a geometry.

@@ -8,31 +8,28 @@
 //! `random = SEED` gives those bands a frequency drawn uniformly from [0, 2 pi) in place of 0, so that the angle between two tokens is
 //! uniformly random at every distance above 0: a reading that takes the content of these bands away too. That form is ours.
 
-use crate::extension::{Band, Example, Extend, Lengths, change_frequencies};
-use crate::frequency::share_of_bands;
-use crate::reading::Reading;
+use crate::extension::{Band, Example, FrequencyRule, Lengths};
+use crate::frequency::{Frequencies, share_of_bands};
 use longwave_core::random::Stream;
 use longwave_core::{Error, Result};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use std::f64::consts::TAU;
 
-/// Keys of `bands`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Bands {
-    /// Share of the bands that turn, fastest first, from 0 (none) to 1 (all).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub keep: Option<f64>,
-    /// A band that does not turn, counted from 0, the fastest.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub without: Option<usize>,
-    /// Seed of random frequencies for the bands that are taken out; without it they stand still.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub random: Option<u64>,
+keys! {
+    /// Keys of `bands`.
+    pub struct Bands {
+        /// Share of the bands that turn, fastest first, from 0 (none) to 1 (all).
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub keep: Option<f64> = None,
+        /// A band that does not turn, counted from 0, the fastest.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub without: Option<usize> = None,
+        /// Seed of random frequencies for the bands that are taken out; without it they stand still.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub random: Option<u64> = None,
+    }
 }
 
-impl Extend for Bands {
+impl FrequencyRule for Bands {
     const KIND: &'static str = "bands";
     const DESCRIPTION: &'static str = "takes bands out: the fastest share turns, or all but one";
     const SOURCE: &'static str = "Oka et al., Frequency Bands in RoPE, ICLR 2026; arXiv:2410.06205";
@@ -57,27 +54,25 @@ impl Extend for Bands {
         vec![Example::new("keep = 0.75").changes_short_texts().bands(Band::Same, Band::More)]
     }
 
-    fn apply(&self, reading: &mut Reading, _lengths: Lengths) -> Result<()> {
-        change_frequencies(Self::KIND, reading, |old| {
-            let bands = old.inv_freq.len();
-            if let Some(without) = self.without.filter(|without| *without >= bands) {
-                return Err(Error::usage(format!(
-                    "`without = {without}` is no band: the encoding has {bands}, and the slowest is {}",
-                    bands - 1
-                ))
-                .hint("count bands from 0, the fastest; `longwave inspect` lists them"));
-            }
-            let kept = self.keep.map_or(bands, |keep| share_of_bands(keep, bands));
-            // A draw for every band, so that a band has the same one whatever else is taken out.
-            let drawn: Option<Vec<f64>> = self.random.map(|seed| {
-                let mut stream = Stream::new(seed, "bands", 0);
-                (0..bands).map(|_| TAU * stream.uniform()).collect()
-            });
-            Ok(old.map(|band, f| {
-                let turns = band < kept && self.without != Some(band);
-                if turns { f } else { drawn.as_ref().map_or(0.0, |drawn| drawn[band]) }
-            }))
-        })
+    fn frequencies(&self, old: &Frequencies, _scale: f64, _lengths: Lengths) -> Result<Frequencies> {
+        let bands = old.inv_freq.len();
+        if let Some(without) = self.without.filter(|without| *without >= bands) {
+            return Err(Error::usage(format!(
+                "`without = {without}` is no band: the encoding has {bands}, and the slowest is {}",
+                bands - 1
+            ))
+            .hint("count bands from 0, the fastest; `longwave inspect` lists them"));
+        }
+        let kept = self.keep.map_or(bands, |keep| share_of_bands(keep, bands));
+        // A draw for every band, so that a band has the same one whatever else is taken out.
+        let drawn: Option<Vec<f64>> = self.random.map(|seed| {
+            let mut stream = Stream::new(seed, "bands", 0);
+            (0..bands).map(|_| TAU * stream.uniform()).collect()
+        });
+        Ok(old.map(|band, f| {
+            let turns = band < kept && self.without != Some(band);
+            if turns { f } else { drawn.as_ref().map_or(0.0, |drawn| drawn[band]) }
+        }))
     }
 }
 

@@ -7,22 +7,21 @@
 //! ml-explore/mlx-lm). Frequencies are those of the model as it was last trained, its scaling included: clipping comes last.
 
 use crate::auto::Auto;
-use crate::extension::{Band, Example, Extend, Lengths, change_frequencies};
+use crate::extension::{Band, Example, FrequencyRule, Lengths};
 use crate::frequency::Frequencies;
-use crate::reading::Reading;
 use longwave_core::Result;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::f64::consts::{PI, TAU};
 
-/// Keys of `clip`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Clip {
-    /// n: the slowest bands, which are clipped; `"auto"` takes those that complete no turn within the training length.
-    pub bands: Count,
-    /// Whether the bands slow down by and by; false stops all of them.
-    pub soft: bool,
+keys! {
+    /// Keys of `clip`.
+    pub struct Clip {
+        /// n: the slowest bands, which are clipped; `"auto"` takes those that complete no turn within the training length.
+        pub bands: Count = Count::Word(Auto::Auto),
+        /// Whether the bands slow down by and by; false stops all of them.
+        pub soft: bool = true,
+    }
 }
 
 /// A number of bands.
@@ -33,12 +32,6 @@ pub enum Count {
     Word(Auto),
     /// So many.
     Given(usize),
-}
-
-impl Default for Clip {
-    fn default() -> Self {
-        Self { bands: Count::Word(Auto::Auto), soft: true }
-    }
 }
 
 impl Clip {
@@ -64,7 +57,7 @@ impl Clip {
     }
 }
 
-impl Extend for Clip {
+impl FrequencyRule for Clip {
     const KIND: &'static str = "clip";
     const DESCRIPTION: &'static str = "slows the bands that never turned in training down to a stop (Clipped RoPE)";
     const SOURCE: &'static str = "arXiv:2602.05258 and hrlics/CoPE";
@@ -72,17 +65,13 @@ impl Extend for Clip {
         c the first band with 2π / θ_i > L";
 
     fn examples(_bands: usize, _lengths: Lengths) -> Vec<Example> {
-        vec![
-            Example::new("").changes_short_texts().bands(Band::Same, Band::More),
-            Example::new("bands = 2, soft = false").changes_short_texts().bands(Band::Same, Band::More),
-        ]
+        let slowed = |keys| Example::new(keys).changes_short_texts().bands(Band::Same, Band::More);
+        vec![slowed(""), slowed("bands = 2, soft = false")]
     }
 
-    fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {
-        change_frequencies(Self::KIND, reading, |old| {
-            let (bands, clipped) = (old.inv_freq.len(), self.clipped(old, lengths.train));
-            let first = bands - clipped;
-            Ok(old.map(|band, f| if band < first { f } else { f * self.weight(band - first, clipped) }))
-        })
+    fn frequencies(&self, old: &Frequencies, _scale: f64, lengths: Lengths) -> Result<Frequencies> {
+        let (bands, clipped) = (old.inv_freq.len(), self.clipped(old, lengths.train));
+        let first = bands - clipped;
+        Ok(old.map(|band, f| if band < first { f } else { f * self.weight(band - first, clipped) }))
     }
 }

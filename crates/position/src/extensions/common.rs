@@ -15,13 +15,13 @@
 
 use super::law::Law;
 use super::layers::Layers;
-use super::temperature::Temperatures;
+use crate::extension::temperature::Temperatures;
 use crate::extension::{Lengths, not_applicable};
 use crate::frequency::Frequencies;
 use crate::reading::{LayerReading, Reading};
 use longwave_core::config::read;
 use longwave_core::{Error, Result};
-use schemars::{JsonSchema, SchemaGenerator};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::borrow::Cow;
@@ -191,9 +191,10 @@ impl Common {
         if self.resonance { round_wavelengths(reading) } else { Ok(()) }
     }
 
-    /// The JSON schema of its properties.
-    pub(super) fn properties(own_temperature: bool) -> serde_json::Map<String, serde_json::Value> {
-        let mut properties = serde_json::Map::new();
+    /// Adds its properties to the schema of an extension.
+    pub(super) fn describe(schema: &mut Schema, own_temperature: bool) {
+        let properties = schema.ensure_object().entry("properties").or_insert_with(|| json!({}));
+        let Some(properties) = properties.as_object_mut() else { return };
         let log_n = json!({ "type": "boolean", "description": "Scales queries past the training length by the \
                              logarithm of the number of keys that they see." });
         properties.insert("log_n".to_owned(), log_n);
@@ -219,7 +220,6 @@ impl Common {
         });
         properties.insert("trained".to_owned(), of_model);
         properties.insert("layers".to_owned(), Layers::schema());
-        properties
     }
 }
 
@@ -272,13 +272,4 @@ fn round_wavelengths(reading: &mut Reading) -> Result<()> {
 /// Whether a layer sees more keys in a longer text, and its queries are not scaled for that yet.
 fn grows(layer: &LayerReading, lengths: Lengths) -> bool {
     !layer.log_n.is_trained() && layer.mask.window.is_none_or(|window| window > lengths.train)
-}
-
-/// A factor on cos and sin must be positive.
-pub(super) fn check_attention_factor(section: &str, factor: f64) -> Result<()> {
-    if factor.is_finite() && factor > 0.0 {
-        return Ok(());
-    }
-    Err(Error::value(&format!("{section}.attention_factor"), factor, "it must be a number above 0")
-        .hint("1.0 leaves the logits as they are"))
 }

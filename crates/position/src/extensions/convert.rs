@@ -15,18 +15,17 @@ use crate::encodings::radix::DigitReading;
 use crate::extension::{Example, Extend, Lengths, not_applicable};
 use crate::reading::Reading;
 use longwave_core::{Error, Result};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-/// Keys of `convert`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Convert {
-    /// The base that positions are written in, at least beta; left out, the least that the length needs.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub beta_new: Option<usize>,
-    /// How digits of the larger base are read.
-    pub reading: DigitReading,
+keys! {
+    /// Keys of `convert`.
+    #[derive(Eq)]
+    pub struct Convert {
+        /// The base that positions are written in, at least beta; left out, the least that the length needs.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub beta_new: Option<usize> = None,
+        /// How digits of the larger base are read.
+        pub reading: DigitReading = DigitReading::default(),
+    }
 }
 
 impl Extend for Convert {
@@ -57,8 +56,9 @@ impl Extend for Convert {
     fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {
         let mut any = false;
         for encoding in reading.encodings_mut() {
+            let divided = encoding.interpolation() > 1.0;
             if let Some(radix) = encoding.get_mut::<Radix>() {
-                radix.convert(self.beta_new, self.reading, lengths)?;
+                radix.convert(self.beta_new, self.reading, divided, lengths)?;
                 any = true;
             }
         }

@@ -6,23 +6,17 @@
 use crate::extension::{Example, Extend, Lengths, Shifts};
 use crate::reading::Reading;
 use longwave_core::Result;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-/// `direct` takes no keys.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Direct {}
+keys! {
+    /// `direct` takes no keys.
+    pub struct Direct {}
+}
 
 impl Extend for Direct {
     const KIND: &'static str = "direct";
     const DESCRIPTION: &'static str = "as last trained: plain extrapolation";
     const SOURCE: &'static str = "the identity";
     const FORMULA: &'static str = "m' = m, θ'_i = θ_i";
-
-    fn validate(&self, _section: &str) -> Result<()> {
-        Ok(())
-    }
 
     fn examples(_bands: usize, _lengths: Lengths) -> Vec<Example> {
         vec![

@@ -12,13 +12,11 @@ use crate::encodings::none::NoPosition;
 use crate::extension::{Band, Example, Extend, Lengths, not_applicable};
 use crate::reading::Reading;
 use longwave_core::{Error, Result};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-/// `drop` has no keys of its own.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct DropRotation {}
+keys! {
+    /// `drop` has no keys of its own.
+    pub struct DropRotation {}
+}
 
 impl Extend for DropRotation {
     const KIND: &'static str = "drop";
@@ -27,10 +25,6 @@ impl Extend for DropRotation {
     const SOURCE: &'static str = "arXiv:2512.12167";
     const FORMULA: &'static str = "θ'_i = 0\n\
         a'_{mn} = q_m · k_n / √d";
-
-    fn validate(&self, _section: &str) -> Result<()> {
-        Ok(())
-    }
 
     fn examples(_bands: usize, _lengths: Lengths) -> Vec<Example> {
         vec![Example::new("").changes_short_texts().bands(Band::Absent, Band::Absent)]

@@ -9,36 +9,22 @@
 
 use crate::encoding::{Geometry, PositionMap, Selector};
 use crate::extension::{Example, Extend, Farthest, Lengths, Shifts, change_frequencies, set_geometry};
-use crate::frequency::Frequencies;
 use crate::reading::Reading;
 use crate::tokens::Tokens;
 use longwave_core::{Error, Result};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-/// Keys of `dual_chunk`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct DualChunk {
-    /// The largest position of a query.
-    pub chunk: Tokens,
-    /// Distances below it are whole across the edge of two blocks.
-    pub local: Tokens,
-    /// Sharpens attention by the logarithm of L'/L.
-    pub mscale: bool,
-    /// Allows distances that training never showed.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub allow_untrained: bool,
-}
-
-impl Default for DualChunk {
-    fn default() -> Self {
-        Self {
-            chunk: Tokens::Share { factor: 3.0, divisor: 4.0 },
-            local: Tokens::part(8.0),
-            mscale: true,
-            allow_untrained: false,
-        }
+keys! {
+    /// Keys of `dual_chunk`.
+    pub struct DualChunk {
+        /// The largest position of a query.
+        pub chunk: Tokens = Tokens::Share { factor: 3.0, divisor: 4.0 },
+        /// Distances below it are whole across the edge of two blocks.
+        pub local: Tokens = Tokens::part(8.0),
+        /// Sharpens attention by the logarithm of L'/L.
+        pub mscale: bool = true,
+        /// Allows distances that training never showed.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        pub allow_untrained: bool = false,
     }
 }
 
@@ -50,10 +36,6 @@ impl Extend for DualChunk {
         m' = min(m mod c + c, ⌊3L/4⌋), for ⌊m/c⌋ = ⌊n/c⌋ + 1\n\
         m' = min(2c − 1, ⌊3L/4⌋), for ⌊m/c⌋ > ⌊n/c⌋ + 1\n\
         a'_{mn} = (0.05 ln max(1, T/L) + 1)^2 q'_m · k'_n / √d";
-
-    fn validate(&self, _section: &str) -> Result<()> {
-        Ok(())
-    }
 
     fn examples(_bands: usize, lengths: Lengths) -> Vec<Example> {
         let Self { chunk, local, .. } = Self::default();
@@ -89,8 +71,6 @@ impl Extend for DualChunk {
             return Ok(());
         }
         let factor = 0.05f64.mul_add(lengths.scale().ln(), 1.0);
-        change_frequencies(Self::KIND, reading, |frequencies| {
-            Ok(Frequencies { attention_factor: frequencies.attention_factor * factor, ..frequencies.clone() })
-        })
+        change_frequencies(Self::KIND, reading, |old| Ok(old.clone().amplified(factor)))
     }
 }

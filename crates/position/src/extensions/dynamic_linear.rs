@@ -1,20 +1,12 @@
-//! `dynamic_linear`: position interpolation by the length that is read.
-//!
-//! `inv_freq'_i = inv_freq_i L / max(length, L)` (the dynamic form of arXiv:2306.15595; baseline of
-//! arXiv:2402.17463 and of the `YaRN` repository): `linear` whose scale is always the evaluated length over
-//! L, never a given one. A cache of rotated keys would be wrong as soon as the text grows.
 
-use super::linear::Linear;
-use crate::extension::{Band, Example, Extend, Lengths, Scale, not_applicable};
+use crate::extension::{Band, Example, Extend, Lengths, divide_positions};
 use crate::reading::Reading;
 use longwave_core::Result;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-/// `dynamic_linear` takes no keys of its own.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct DynamicLinear {}
+keys! {
+    /// `dynamic_linear` takes no keys of its own.
+    pub struct DynamicLinear {}
+}
 
 impl Extend for DynamicLinear {
     const KIND: &'static str = "dynamic_linear";
@@ -23,20 +15,11 @@ impl Extend for DynamicLinear {
     const FORMULA: &'static str = "m' = m L / max(L, T)\n\
         θ'_i = θ_i L / max(L, T), the same for waves and rotations";
 
-    fn validate(&self, _section: &str) -> Result<()> {
-        Ok(())
-    }
-
     fn examples(_bands: usize, _lengths: Lengths) -> Vec<Example> {
-        vec![
-            Example::new("").bands(Band::ByScale, Band::ByScale),
-        ]
+        vec![Example::new("").bands(Band::ByScale, Band::ByScale)]
     }
 
     fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {
-        if Linear::interpolate(reading, Scale::Auto.at(lengths)) {
-            return Ok(());
-        }
-        Err(not_applicable(Self::KIND, "an encoding that is defined between whole positions", reading))
+        divide_positions(Self::KIND, reading, lengths.scale())
     }
 }

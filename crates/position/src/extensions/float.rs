@@ -12,20 +12,12 @@ use crate::layout::TextLayout;
 use crate::reading::Reading;
 use crate::tokens::Tokens;
 use longwave_core::Result;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-/// Keys of `float`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct FloatPositions {
-    /// Positions lie below it; as in the training.
-    pub span: Extent,
-}
-
-impl Default for FloatPositions {
-    fn default() -> Self {
-        Self { span: Extent::Multiple(Tokens::times(8.0)) }
+keys! {
+    /// Keys of `float`.
+    pub struct FloatPositions {
+        /// Positions lie below it; as in the training.
+        pub span: Extent = Extent::Multiple(Tokens::times(8.0)),
     }
 }
 

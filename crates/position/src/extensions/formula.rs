@@ -7,11 +7,8 @@
 
 use crate::extension::{Band, Example, Extend, Lengths, Scale, change_frequencies};
 use crate::formula::Formula as Parsed;
-use crate::frequency::Frequencies;
 use crate::reading::Reading;
 use longwave_core::{Error, Result};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use std::f64::consts::TAU;
 
 /// Names that `inv_freq` knows.
@@ -19,19 +16,19 @@ const OF_FREQUENCY: [&str; 10] = ["f", "s", "L", "T", "band", "i", "bands", "d",
 /// Names that `logit_scale` knows.
 const OF_LOGITS: [&str; 3] = ["s", "L", "T"];
 
-/// Keys of `formula`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Formula {
-    /// `s`: how much longer the text is than those of the training.
-    pub scale: Scale,
-    /// The new frequency of a band, such as `"f / s"`: a function of the old one, `f`, of `band` (from 0, also `i`),
-    /// `bands`, `d` (`2 bands`), `base`, `r` (turns of the band in L tokens), `s`, `L` and `T` (tokens of the text).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub inv_freq: Option<String>,
-    /// A factor on the logits, such as `"(0.1 * log(s) + 1)^2"`: a function of `s`, `L` and `T`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub logit_scale: Option<String>,
+keys! {
+    /// Keys of `formula`.
+    pub struct Formula {
+        /// `s`: how much longer the text is than those of the training.
+        pub scale: Scale = Scale::default(),
+        /// The new frequency of a band, such as `"f / s"`: a function of the old one, `f`, of `band` (from 0, also `i`),
+        /// `bands`, `d` (`2 bands`), `base`, `r` (turns of the band in L tokens), `s`, `L` and `T` (tokens of the text).
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub inv_freq: Option<String> = None,
+        /// A factor on the logits, such as `"(0.1 * log(s) + 1)^2"`: a function of `s`, `L` and `T`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub logit_scale: Option<String> = None,
+    }
 }
 
 impl Formula {
@@ -119,7 +116,7 @@ impl Extend for Formula {
                 return Err(wrong("inv_freq", self.inv_freq.as_deref(), what)
                     .hint("a frequency is a number of at least 0, in radians a position"));
             }
-            Ok(Frequencies { attention_factor: old.attention_factor * factor.sqrt(), ..new })
+            Ok(new.amplified(factor.sqrt()))
         })
     }
 }

@@ -1,13 +1,7 @@
-//! `frequencies`: any frequencies at all.
-//!
-//! `inv_freq'_i` are given in radians per position, one for each band, fastest first; `attention_factor`
-//! multiplies cos and sin of q and k, so logits by its square. For methods that are not on the list, and for
-//! frequencies found elsewhere. They are used at every length.
 
-use super::common::check_attention_factor;
-use crate::extension::{Band, Example, Extend, Lengths, change_frequencies};
+use crate::encoding::check_not_below;
+use crate::extension::{Band, Example, FrequencyRule, Lengths, check_attention_factor};
 use crate::frequency::Frequencies;
-use crate::reading::Reading;
 use longwave_core::{Error, Result};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -27,17 +21,17 @@ fn one() -> f64 {
     1.0
 }
 
-impl Extend for CustomFrequencies {
+impl FrequencyRule for CustomFrequencies {
     const KIND: &'static str = "frequencies";
     const DESCRIPTION: &'static str = "the frequencies given in `inv_freq`";
     const SOURCE: &'static str = "given by the user";
     const FORMULA: &'static str = "θ'_i = c_i, c given in the config, one number for each band";
 
     fn validate(&self, section: &str) -> Result<()> {
-        if let Some(band) = self.inv_freq.iter().position(|f| !(f.is_finite() && *f >= 0.0)) {
-            let key = format!("{section}.inv_freq[{band}]");
-            return Err(Error::value(&key, self.inv_freq[band], "it must be a number of at least 0")
-                .hint("frequencies are radians per position; 0 takes the position out of a band"));
+        for (band, &f) in self.inv_freq.iter().enumerate() {
+            check_not_below(section, &format!("inv_freq[{band}]"), f, 0.0).map_err(|error| {
+                error.hint("frequencies are radians per position; 0 takes the position out of a band")
+            })?;
         }
         check_attention_factor(section, self.attention_factor)
     }
@@ -47,29 +41,19 @@ impl Extend for CustomFrequencies {
         if let [_, .., slowest] = inv_freq.as_mut_slice() {
             *slowest = 0.0;
         }
-        vec![
-            Example::new(format!("inv_freq = {inv_freq:?}"))
-                .changes_short_texts()
-                .bands(Band::Same, Band::More),
-        ]
+        let keys = format!("inv_freq = {inv_freq:?}");
+        vec![Example::new(keys).changes_short_texts().bands(Band::Same, Band::More)]
     }
 
-    fn apply(&self, reading: &mut Reading, _lengths: Lengths) -> Result<()> {
-        change_frequencies(Self::KIND, reading, |old| {
-            let (given, bands) = (self.inv_freq.len(), old.inv_freq.len());
-            if given != bands {
-                return Err(Error::usage(format!(
-                    "`inv_freq` has {given} frequencies, but the encoding has {bands} bands"
-                ))
-                .hint("give one for each band: half the rotated dimension"));
-            }
-            Ok(Frequencies {
-                inv_freq: self.inv_freq.clone(),
-                base: old.base,
-                attention_factor: self.attention_factor,
-                start: None,
-                resonance: old.resonance,
-            })
-        })
+    fn frequencies(&self, old: &Frequencies, _scale: f64, _lengths: Lengths) -> Result<Frequencies> {
+        let (given, bands) = (self.inv_freq.len(), old.inv_freq.len());
+        if given != bands {
+            return Err(Error::usage(format!(
+                "`inv_freq` has {given} frequencies, but the encoding has {bands} bands"
+            ))
+            .hint("give one for each band: half the rotated dimension"));
+        }
+        let (inv_freq, attention_factor) = (self.inv_freq.clone(), self.attention_factor);
+        Ok(Frequencies { inv_freq, attention_factor, start: None, ..*old })
     }
 }

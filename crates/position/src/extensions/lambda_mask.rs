@@ -10,28 +10,20 @@ use crate::extension::{Example, Extend, Farthest, Lengths, Shifts, set_geometry,
 use crate::reading::Reading;
 use crate::tokens::Tokens;
 use longwave_core::Result;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-/// Keys of `lambda_mask`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct LambdaMask {
-    /// Keys at distances below it are seen.
-    pub window: Tokens,
-    /// Keys at positions below it are always seen.
-    pub n_global: usize,
-    /// The distance that keys outside the window are read at; the window where it is left out.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub distance_cap: Option<Tokens>,
-    /// Allows distances that training never showed.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub allow_untrained: bool,
-}
-
-impl Default for LambdaMask {
-    fn default() -> Self {
-        Self { window: Tokens::part(1.0), n_global: 10, distance_cap: None, allow_untrained: false }
+keys! {
+    /// Keys of `lambda_mask`.
+    pub struct LambdaMask {
+        /// Keys at distances below it are seen.
+        pub window: Tokens = Tokens::part(1.0),
+        /// Keys at positions below it are always seen.
+        pub n_global: usize = 10,
+        /// The distance that keys outside the window are read at; the window where it is left out.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub distance_cap: Option<Tokens> = None,
+        /// Allows distances that training never showed.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        pub allow_untrained: bool = false,
     }
 }
 
@@ -61,10 +53,6 @@ impl Extend for LambdaMask {
     const SOURCE: &'static str = "arXiv:2308.16137";
     const FORMULA: &'static str = "a'_{mn} = −∞, for m − n ≥ L and n ≥ 10\n\
         (m − n)' = min(m − n, L)";
-
-    fn validate(&self, _section: &str) -> Result<()> {
-        Ok(())
-    }
 
     fn examples(_bands: usize, _lengths: Lengths) -> Vec<Example> {
         vec![

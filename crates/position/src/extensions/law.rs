@@ -13,10 +13,11 @@
 //! `entropy` multiplies all that goes into the softmax, position biases too, and texts of L tokens as well; it needs the scores, so
 //! layers are read one block of queries at a time.
 
+use crate::encoding::check_not_below;
 use crate::extension::Lengths;
 use crate::reading::{LayerReading, LogN};
+use longwave_core::Result;
 use longwave_core::config::{kind_and_rest, read, unknown_kind};
-use longwave_core::{Error, Result};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::json;
 use toml::Value;
@@ -59,13 +60,11 @@ impl Law {
             "entropy" => read(&keys, key).map(|NoKeys {}| Self::Entropy),
             _ => Err(unknown_kind(key, &kind, NAMES)),
         }?;
-        match law.number() {
-            Some((name, number)) if !(number.is_finite() && number >= 0.0) => {
-                Err(Error::value(&format!("{key}.{name}"), number, "it must be a number of at least 0")
-                    .hint("a list of numbers is tried on the validation split"))
-            }
-            _ => Ok(law),
+        if let Some((name, number)) = law.number() {
+            check_not_below(key, name, number, 0.0)
+                .map_err(|error| error.hint("a list of numbers is tried on the validation split"))?;
         }
+        Ok(law)
     }
 
     fn name(self) -> &'static str {

@@ -11,34 +11,26 @@
 //! read with plain `RoPE`, `k = 1`, is Inverse Leaky `ReRoPE` (kexue.fm/archives/9728; `k = 1 / (2 s)`, w = L/4, base
 //! times s if you like). Neither keeps distances below L, so neither is held to it.
 
-use crate::encoding::{Geometry, PositionMap, Selector};
+use crate::encoding::{Geometry, PositionMap, Selector, check_positive};
 use crate::extension::{Example, Extend, Farthest, Lengths, set_geometry};
 use crate::reading::Reading;
 use crate::tokens::Tokens;
 use longwave_core::{Error, Result};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-/// Keys of `leaky_rerope`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct LeakyReRope {
-    /// w: distances below it are read as they are.
-    pub window: Tokens,
-    /// How much slower distances grow from there on.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub k: Option<f64>,
-    /// The distance that the last key is read at, instead of `k`; `"0.6L"` where neither is given.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub far_end: Option<Tokens>,
-    /// Allows distances that training never showed.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub allow_untrained: bool,
-}
-
-impl Default for LeakyReRope {
-    fn default() -> Self {
-        Self { window: Tokens::part(4.0), k: None, far_end: None, allow_untrained: false }
+keys! {
+    /// Keys of `leaky_rerope`.
+    pub struct LeakyReRope {
+        /// w: distances below it are read as they are.
+        pub window: Tokens = Tokens::part(4.0),
+        /// How much slower distances grow from there on.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub k: Option<f64> = None,
+        /// The distance that the last key is read at, instead of `k`; `"0.6L"` where neither is given.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub far_end: Option<Tokens> = None,
+        /// Allows distances that training never showed.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        pub allow_untrained: bool = false,
     }
 }
 
@@ -94,10 +86,8 @@ impl Extend for LeakyReRope {
 
     fn validate(&self, section: &str) -> Result<()> {
         let Some(k) = self.k else { return Ok(()) };
-        if !(k.is_finite() && k > 0.0) {
-            return Err(Error::value(&format!("{section}.k"), k, "it must be a number above 0")
-                .hint("16 makes distances grow 16 times slower past the window"));
-        }
+        check_positive(section, "k", k)
+            .map_err(|error| error.hint("16 makes distances grow 16 times slower past the window"))?;
         if self.far_end.is_some() {
             return Err(Error::usage(format!(
                 "`{section}.k` and `{section}.far_end` both say how far distances grow"

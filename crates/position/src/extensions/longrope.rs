@@ -7,10 +7,9 @@
 //! the length at hand, and a given one scales short texts too. `attention_factor` takes the formula's place. The factors are the result of a search on
 //! data; they are used as given.
 
-use super::common::check_attention_factor;
-use crate::extension::{Band, Example, Extend, Lengths, Scale, Shifts, change_frequencies};
+use crate::encoding::check_positive;
+use crate::extension::{Band, Example, FrequencyRule, Lengths, Scale, Shifts, check_attention_factor};
 use crate::frequency::{Frequencies, Start};
-use crate::reading::Reading;
 use longwave_core::{Error, Result};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -37,39 +36,9 @@ pub struct LongRope {
 
 impl LongRope {
     fn check_factors(section: &str, key: &str, factors: &[f64]) -> Result<()> {
-        match factors.iter().position(|factor| !(factor.is_finite() && *factor > 0.0)) {
-            None => Ok(()),
-            Some(band) => {
-                let key = format!("{section}.{key}[{band}]");
-                Err(Error::value(&key, factors[band], "it must be a number above 0")
-                    .hint("a factor divides the band's frequency: 1 keeps it, s interpolates it"))
-            }
-        }
-    }
-
-    fn changed(&self, frequencies: &Frequencies, lengths: Lengths) -> Result<Frequencies> {
-        let (key, factors) = if lengths.length > lengths.train {
-            ("long_factor", &self.long_factor)
-        } else {
-            ("short_factor", &self.short_factor)
-        };
-        let bands = frequencies.inv_freq.len();
-        let left_out = key == "short_factor" && factors.is_empty();
-        if !left_out && factors.len() != bands {
-            return Err(Error::usage(format!(
-                "`{key}` has {} factors, but the encoding has {bands} bands",
-                factors.len()
-            ))
-            .hint("give one factor for each frequency, fastest first: half the rotated dimension"));
-        }
-        let factor =
-            self.attention_factor.unwrap_or_else(|| attention_factor(self.scale.at(lengths), lengths.train));
-        let start = Start { below: self.n_hat as f64, inv_freq: frequencies.inv_freq.clone() };
-        let scaled = frequencies.map(|i, f| if left_out { f } else { f / factors[i] });
-        Ok(Frequencies {
-            attention_factor: frequencies.attention_factor * factor,
-            start: (self.n_hat > 0).then_some(start),
-            ..scaled
+        let hint = "a factor divides the band's frequency: 1 keeps it, s interpolates it";
+        factors.iter().enumerate().try_for_each(|(band, &factor)| {
+            check_positive(section, &format!("{key}[{band}]"), factor).map_err(|error| error.hint(hint))
         })
     }
 }
@@ -79,13 +48,17 @@ fn attention_factor(scale: f64, train: usize) -> f64 {
     if scale > 1.0 { (1.0 + scale.ln() / (train as f64).ln()).sqrt() } else { 1.0 }
 }
 
-impl Extend for LongRope {
+impl FrequencyRule for LongRope {
     const KIND: &'static str = "longrope";
     const DESCRIPTION: &'static str = "divides each frequency by a factor found by search (LongRoPE)";
     const SOURCE: &'static str = "arXiv:2402.13753; \"longrope\" in transformers";
     const FORMULA: &'static str = "θ'_i = θ_i / λ_i, for T > L, λ found by search\n\
         θ'_i = θ_i, for T ≤ L\n\
         a'_{mn} = (1 + ln s / ln L) q'_m · k'_n / √d";
+
+    fn scale(&self) -> Scale {
+        self.scale
+    }
 
     fn validate(&self, section: &str) -> Result<()> {
         if self.long_factor.is_empty() {
@@ -98,10 +71,7 @@ impl Extend for LongRope {
         }
         Self::check_factors(section, "long_factor", &self.long_factor)?;
         Self::check_factors(section, "short_factor", &self.short_factor)?;
-        if let Some(factor) = self.attention_factor {
-            check_attention_factor(section, factor)?;
-        }
-        self.scale.validate(section)
+        self.attention_factor.map_or(Ok(()), |factor| check_attention_factor(section, factor))
     }
 
     fn examples(bands: usize, _lengths: Lengths) -> Vec<Example> {
@@ -114,12 +84,29 @@ impl Extend for LongRope {
         ]
     }
 
-    fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {
+    fn frequencies(&self, old: &Frequencies, scale: f64, lengths: Lengths) -> Result<Frequencies> {
         if lengths.train < 2 {
             return Err(Error::usage("`longrope` divides by ln L, which is 0 at a training length of 1")
                 .hint("use `frequencies` with an `attention_factor`"));
         }
-        change_frequencies(Self::KIND, reading, |frequencies| self.changed(frequencies, lengths))
+        let (key, factors) = if lengths.length > lengths.train {
+            ("long_factor", &self.long_factor)
+        } else {
+            ("short_factor", &self.short_factor)
+        };
+        let bands = old.inv_freq.len();
+        let left_out = key == "short_factor" && factors.is_empty();
+        if !left_out && factors.len() != bands {
+            return Err(Error::usage(format!(
+                "`{key}` has {} factors, but the encoding has {bands} bands",
+                factors.len()
+            ))
+            .hint("give one factor for each frequency, fastest first: half the rotated dimension"));
+        }
+        let factor = self.attention_factor.unwrap_or_else(|| attention_factor(scale, lengths.train));
+        let start = Start { below: self.n_hat as f64, inv_freq: old.inv_freq.clone() };
+        let scaled = old.map(|i, f| if left_out { f } else { f / factors[i] }).amplified(factor);
+        Ok(Frequencies { start: (self.n_hat > 0).then_some(start), ..scaled })
     }
 }
 
@@ -140,7 +127,9 @@ mod tests {
     #[test]
     fn switches_past_the_training_length() {
         let trained = Frequencies::geometric(1e4, 4);
-        let at = |length| longrope().changed(&trained, Lengths { train: 16, length }).unwrap();
+        let at = |length: usize| {
+            longrope().frequencies(&trained, length as f64 / 16.0, Lengths { train: 16, length }).unwrap()
+        };
         assert_eq!(at(16).inv_freq, trained.inv_freq);
         let long = at(64);
         assert_eq!(long.inv_freq, [1.0 / 1.5, 0.01 / 4.0]);
@@ -151,7 +140,7 @@ mod tests {
     #[test]
     fn lists_are_checked() {
         let wide = Frequencies::geometric(1e4, 6);
-        let error = longrope().changed(&wide, Lengths { train: 16, length: 64 }).unwrap_err();
+        let error = longrope().frequencies(&wide, 4.0, Lengths { train: 16, length: 64 }).unwrap_err();
         assert_eq!(error.message(), "`long_factor` has 2 factors, but the encoding has 3 bands");
         let bad = LongRope { long_factor: vec![1.0, -2.0], ..longrope() };
         let error = bad.validate("extend").unwrap_err();

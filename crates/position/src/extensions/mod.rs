@@ -10,17 +10,15 @@ mod numbers;
 pub mod ramp;
 pub mod rope_parameters;
 mod schema;
-pub mod temperature;
 #[cfg(test)]
 mod tests;
 
 use common::Common;
 use numbers::check_numbers;
-use schema::with_common;
 
 use crate::encodings;
 use crate::extension::{Example, Lengths};
-use crate::reading::Reading;
+use crate::reading::{Reading, Rescale};
 use crate::registry::{Extension, ExtensionEntry, Kinds};
 use crate::tagged::{KindInfo, serialize_tagged};
 use crate::tokens::Tokens;
@@ -130,8 +128,12 @@ impl ExtensionConfig {
 
     /// The schema of every extension, in the order of the list.
     pub fn schemas(generator: &mut SchemaGenerator) -> Vec<Schema> {
-        let entries = KINDS.entries().iter();
-        entries.map(|entry| with_common(entry.schema(generator), entry.own_temperature)).collect()
+        let with_common = |entry: &ExtensionEntry| {
+            let mut schema = entry.schema(generator);
+            Common::describe(&mut schema, entry.own_temperature);
+            schema
+        };
+        KINDS.entries().iter().map(with_common).collect()
     }
 
     fn of_example(kind: &str, example: &Example) -> Result<Self> {
@@ -197,6 +199,12 @@ impl ExtensionConfig {
             ))),
             Err(error) => Err(error),
         }
+    }
+}
+
+impl Rescale for ExtensionConfig {
+    fn at(&self, trained: &Reading, lengths: Lengths) -> Result<Reading> {
+        self.apply(trained, lengths)
     }
 }
 

@@ -1,38 +1,22 @@
-//! `ntk_by_parts`: interpolates slow bands and keeps fast ones.
-//!
-//! `inv_freq'_i = inv_freq_i ((1 - g_i) / s + g_i)`: bands of at least `beta` turns in L tokens are kept
-//! (g = 1), those of at most `alpha` are interpolated (g = 0) (Peng et al. 2023, arXiv:2309.00071,
-//! section 3.2). Between them `ramp = "paper"` rises with the turns, `ramp = "code"` with the band's index, from
-//! `max(floor c(beta), 0)` to `min(ceil c(alpha), d - 1)`, `c(turns) = d ln(L / (2 pi turns)) / (2 ln base)`, as
-//! the published programs do. At L below 201 no band makes 32 turns: the paper's ramp then slows even the
-//! fastest band, the code's keeps it.
 
 use super::ramp::{Parts, Ramp};
-use crate::extension::{Band, Example, Extend, Lengths, Scale, change_frequencies};
-use crate::reading::Reading;
+use crate::extension::{Band, Example, FrequencyRule, Lengths, Scale};
+use crate::frequency::Frequencies;
 use longwave_core::Result;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-/// Keys of `ntk_by_parts`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct NtkByParts {
-    /// s: how much longer the text is than those of the training.
-    pub scale: Scale,
-    /// How the ramp rises.
-    pub ramp: Ramp,
-    /// Bands that make at most this many turns in L tokens are interpolated.
-    pub alpha: f64,
-    /// Bands that make at least this many turns in L tokens are kept.
-    pub beta: f64,
-    /// `ramp = "code"`: rounds the ends of the ramp outwards to whole bands.
-    pub truncate: bool,
-}
-
-impl Default for NtkByParts {
-    fn default() -> Self {
-        Self { scale: Scale::Auto, ramp: Ramp::Code, alpha: 1.0, beta: 32.0, truncate: true }
+keys! {
+    /// Keys of `ntk_by_parts`.
+    pub struct NtkByParts {
+        /// s: how much longer the text is than those of the training.
+        pub scale: Scale = Scale::Auto,
+        /// How the ramp rises.
+        pub ramp: Ramp = Ramp::Code,
+        /// Bands that make at most this many turns in L tokens are interpolated.
+        pub alpha: f64 = 1.0,
+        /// Bands that make at least this many turns in L tokens are kept.
+        pub beta: f64 = 32.0,
+        /// `ramp = "code"`: rounds the ends of the ramp outwards to whole bands.
+        pub truncate: bool = true,
     }
 }
 
@@ -42,7 +26,7 @@ impl NtkByParts {
     }
 }
 
-impl Extend for NtkByParts {
+impl FrequencyRule for NtkByParts {
     const KIND: &'static str = "ntk_by_parts";
     const DESCRIPTION: &'static str =
         "interpolates bands that never completed a turn in training, keeps those that often did";
@@ -50,9 +34,12 @@ impl Extend for NtkByParts {
     const FORMULA: &'static str = "θ'_i = θ_i (g_i + (1 − g_i) / s), g_i = 1 − clip((i − lo) / (hi − lo), 0, 1)\n\
         lo = max(0, ⌊c(32)⌋), hi = min(d − 1, ⌈c(1)⌉), c(r) = d ln(L / (2π r)) / (2 ln b)";
 
+    fn scale(&self) -> Scale {
+        self.scale
+    }
+
     fn validate(&self, section: &str) -> Result<()> {
-        self.parts().validate(section)?;
-        self.scale.validate(section)
+        self.parts().validate(section)
     }
 
     fn examples(_bands: usize, _lengths: Lengths) -> Vec<Example> {
@@ -62,10 +49,7 @@ impl Extend for NtkByParts {
         ]
     }
 
-    fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {
-        let scale = self.scale.at(lengths);
-        change_frequencies(Self::KIND, reading, |frequencies| {
-            self.parts().interpolated(Self::KIND, frequencies, scale, lengths)
-        })
+    fn frequencies(&self, old: &Frequencies, scale: f64, lengths: Lengths) -> Result<Frequencies> {
+        self.parts().interpolated(Self::KIND, old, scale, lengths)
     }
 }

@@ -1,5 +1,6 @@
 //! Which bands are interpolated, and how much: the ramp that `ntk_by_parts` and `yarn` share.
 
+use crate::encoding::check_positive;
 use crate::extension::Lengths;
 use crate::frequency::Frequencies;
 use longwave_core::{Error, Result};
@@ -35,10 +36,9 @@ pub struct Parts {
 impl Parts {
     /// Checks the ends.
     pub fn validate(&self, section: &str) -> Result<()> {
-        if !(self.alpha.is_finite() && self.alpha > 0.0) {
-            return Err(Error::value(&format!("{section}.alpha"), self.alpha, "it must be a number above 0")
-                .hint("the usual one is 1.0: bands of less than one turn are interpolated"));
-        }
+        check_positive(section, "alpha", self.alpha).map_err(|error| {
+            error.hint("the usual one is 1.0: bands of less than one turn are interpolated")
+        })?;
         let enough = match self.ramp {
             Ramp::Code => self.beta >= self.alpha,
             // The ramp rises over the turns between them.

@@ -13,22 +13,14 @@ use crate::positions::Positions;
 use crate::reading::Reading;
 use crate::tokens::Tokens;
 use longwave_core::{Error, Result};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-/// Keys of `randpos`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct RandPos {
-    /// Positions are drawn below it; as in the training.
-    pub max_position: Tokens,
-    /// Decides what is drawn.
-    pub seed: u64,
-}
-
-impl Default for RandPos {
-    fn default() -> Self {
-        Self { max_position: Tokens::Count(2048), seed: 0 }
+keys! {
+    /// Keys of `randpos`.
+    pub struct RandPos {
+        /// Positions are drawn below it; as in the training.
+        pub max_position: Tokens = Tokens::Count(2048),
+        /// Decides what is drawn.
+        pub seed: u64 = 0,
     }
 }
 
@@ -37,10 +29,6 @@ impl Extend for RandPos {
     const DESCRIPTION: &'static str = "positions drawn from a longer range, as randomised training draws them";
     const SOURCE: &'static str = "arXiv:2305.16843";
     const FORMULA: &'static str = "m' = c_m, c_0 < c_1 < .. < c_{T−1} drawn from 0..2047";
-
-    fn validate(&self, _section: &str) -> Result<()> {
-        Ok(())
-    }
 
     fn examples(_bands: usize, _lengths: Lengths) -> Vec<Example> {
         vec![Example::new("max_position = '10L'").changes_short_texts()]

@@ -10,23 +10,15 @@ use crate::extension::{Example, Extend, Farthest, Lengths, set_geometry};
 use crate::reading::Reading;
 use crate::tokens::Tokens;
 use longwave_core::Result;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-/// Keys of `rerope`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct ReRope {
-    /// w: the largest distance that is read.
-    pub window: Tokens,
-    /// Allows a window at or above L, which reads distances that training never showed.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub allow_untrained: bool,
-}
-
-impl Default for ReRope {
-    fn default() -> Self {
-        Self { window: Tokens::part(2.0), allow_untrained: false }
+keys! {
+    /// Keys of `rerope`.
+    pub struct ReRope {
+        /// w: the largest distance that is read.
+        pub window: Tokens = Tokens::part(2.0),
+        /// Allows a window at or above L, which reads distances that training never showed.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        pub allow_untrained: bool = false,
     }
 }
 
@@ -35,10 +27,6 @@ impl Extend for ReRope {
     const DESCRIPTION: &'static str = "distances stop growing at the window (ReRoPE)";
     const SOURCE: &'static str = "kexue.fm/archives/9708";
     const FORMULA: &'static str = "(m − n)' = min(m − n, w), w = ⌊L/2⌋";
-
-    fn validate(&self, _section: &str) -> Result<()> {
-        Ok(())
-    }
 
     fn examples(_bands: usize, _lengths: Lengths) -> Vec<Example> {
         vec![

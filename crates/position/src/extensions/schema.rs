@@ -1,6 +1,5 @@
 //! The schema of extensions, and what it says of keys that take lists.
 
-use super::common::Common;
 use super::{ExtensionConfig, kinds};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use std::borrow::Cow;
@@ -53,15 +52,6 @@ fn is_list(
         || any("anyOf")
         || any("oneOf")
         || referred.is_some_and(|schema| is_list(schema, dimensions, definitions))
-}
-
-/// The schema of an extension with the keys that all take.
-pub(super) fn with_common(mut schema: Schema, own_temperature: bool) -> Schema {
-    let properties = schema.ensure_object().entry("properties").or_insert_with(|| serde_json::json!({}));
-    if let Some(properties) = properties.as_object_mut() {
-        properties.extend(Common::properties(own_temperature));
-    }
-    schema
 }
 
 impl JsonSchema for ExtensionConfig {

@@ -11,23 +11,15 @@ use crate::layout::TextLayout;
 use crate::reading::Reading;
 use crate::tokens::Tokens;
 use longwave_core::Result;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-/// Keys of `segments`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Segments {
-    /// Tokens of a segment.
-    pub length: Tokens,
-    /// Allows distances that training never showed.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub allow_untrained: bool,
-}
-
-impl Default for Segments {
-    fn default() -> Self {
-        Self { length: Tokens::times(1.0), allow_untrained: false }
+keys! {
+    /// Keys of `segments`.
+    pub struct Segments {
+        /// Tokens of a segment.
+        pub length: Tokens = Tokens::times(1.0),
+        /// Allows distances that training never showed.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        pub allow_untrained: bool = false,
     }
 }
 
@@ -38,10 +30,6 @@ impl Extend for Segments {
     const SOURCE: &'static str = "segment-wise reading, for tables of positions that end at L";
     const FORMULA: &'static str = "m' = m mod L\n\
         a'_{mn} = −∞, for ⌊m/L⌋ ≠ ⌊n/L⌋";
-
-    fn validate(&self, _section: &str) -> Result<()> {
-        Ok(())
-    }
 
     fn examples(_bands: usize, _lengths: Lengths) -> Vec<Example> {
         vec![

@@ -37,29 +37,18 @@ pub enum Shift {
     Exact,
 }
 
-/// Keys of `self_extend`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct SelfExtend {
-    /// w: distances below it are read as they are.
-    pub window: Tokens,
-    /// G: tokens that share a far position.
-    pub group: Group,
-    /// What is added to far distances.
-    pub shift: Shift,
-    /// Allows a text that is longer than the group reaches with trained distances.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub allow_untrained: bool,
-}
-
-impl Default for SelfExtend {
-    fn default() -> Self {
-        Self {
-            window: Tokens::part(4.0),
-            group: Group::Auto,
-            shift: Shift::Floor,
-            allow_untrained: false,
-        }
+keys! {
+    /// Keys of `self_extend`.
+    pub struct SelfExtend {
+        /// w: distances below it are read as they are.
+        pub window: Tokens = Tokens::part(4.0),
+        /// G: tokens that share a far position.
+        pub group: Group = Group::Auto,
+        /// What is added to far distances.
+        pub shift: Shift = Shift::Floor,
+        /// Allows a text that is longer than the group reaches with trained distances.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        pub allow_untrained: bool = false,
     }
 }
 

@@ -12,28 +12,20 @@ use crate::extension::{Example, Extend, Farthest, Lengths, Shifts, set_geometry,
 use crate::reading::Reading;
 use crate::tokens::Tokens;
 use longwave_core::{Error, Result};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-/// Keys of `sinks`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Sinks {
-    /// Keys at positions below it are always seen.
-    pub n_sink: usize,
-    /// Keys at distances below it are seen; L - `n_sink` where it is left out.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub window: Option<Tokens>,
-    /// Reads positions as they lie in the cache.
-    pub reindex: bool,
-    /// `reindex`: allows distances that training never showed.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub allow_untrained: bool,
-}
-
-impl Default for Sinks {
-    fn default() -> Self {
-        Self { n_sink: 4, window: None, reindex: true, allow_untrained: false }
+keys! {
+    /// Keys of `sinks`.
+    pub struct Sinks {
+        /// Keys at positions below it are always seen.
+        pub n_sink: usize = 4,
+        /// Keys at distances below it are seen; L - `n_sink` where it is left out.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub window: Option<Tokens> = None,
+        /// Reads positions as they lie in the cache.
+        pub reindex: bool = true,
+        /// `reindex`: allows distances that training never showed.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        pub allow_untrained: bool = false,
     }
 }
 
@@ -58,10 +50,6 @@ impl Extend for Sinks {
     const FORMULA: &'static str = "a'_{mn} = −∞, for m − n ≥ w = L − 4 and n ≥ 4\n\
         (m − n)' = m − n, for m − n < w\n\
         (m − n)' = min(m, L − 1) − n, for m − n ≥ w";
-
-    fn validate(&self, _section: &str) -> Result<()> {
-        Ok(())
-    }
 
     fn examples(_bands: usize, _lengths: Lengths) -> Vec<Example> {
         vec![

@@ -9,41 +9,27 @@
 //! It was made for texts of L tokens. Longer ones reach `L' - 1 - S + W`, which from L on is a distance that training
 //! never showed: it is rejected unless `allow_untrained = true`. `W = S` would be plain `RoPE`.
 
-use super::common::check_attention_factor;
 use crate::encoding::{Geometry, PositionMap, Selector};
-use crate::extension::{Example, Extend, Farthest, Lengths, change_frequencies, set_geometry};
+use crate::extension::{
+    Example, Extend, Farthest, Lengths, change_frequencies, check_attention_factor, set_geometry,
+};
 use crate::extent::Extent;
-use crate::frequency::Frequencies;
 use crate::reading::Reading;
 use crate::tokens::Tokens;
 use longwave_core::{Error, Result};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-/// Keys of `string`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct ShiftedRope {
-    /// S: pairs at this distance and further are moved closer.
-    pub shift: Tokens,
-    /// W: the distance that a pair at distance S is read at; 0 is allowed.
-    pub local: Extent,
-    /// Multiplies cos and sin.
-    pub attention_factor: f64,
-    /// Allows distances that training never showed.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub allow_untrained: bool,
-}
-
-impl Default for ShiftedRope {
-    fn default() -> Self {
-        let attention_factor = 0.1f64.mul_add(std::f64::consts::LN_2, 1.0);
-        Self {
-            shift: Tokens::part(3.0),
-            local: Extent::Multiple(Tokens::part(16.0)),
-            attention_factor,
-            allow_untrained: false,
-        }
+keys! {
+    /// Keys of `string`.
+    pub struct ShiftedRope {
+        /// S: pairs at this distance and further are moved closer.
+        pub shift: Tokens = Tokens::part(3.0),
+        /// W: the distance that a pair at distance S is read at; 0 is allowed.
+        pub local: Extent = Extent::Multiple(Tokens::part(16.0)),
+        /// Multiplies cos and sin.
+        pub attention_factor: f64 = 0.1f64.mul_add(std::f64::consts::LN_2, 1.0),
+        /// Allows distances that training never showed.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        pub allow_untrained: bool = false,
     }
 }
 
@@ -93,10 +79,7 @@ impl Extend for ShiftedRope {
             selector: Selector::Distance { near: shift },
         };
         set_geometry(Self::KIND, reading, &geometry)?;
-        change_frequencies(Self::KIND, reading, |frequencies| {
-            let attention_factor = frequencies.attention_factor * self.attention_factor;
-            Ok(Frequencies { attention_factor, ..frequencies.clone() })
-        })
+        change_frequencies(Self::KIND, reading, |old| Ok(old.clone().amplified(self.attention_factor)))
     }
 }
 

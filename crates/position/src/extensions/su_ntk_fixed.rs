@@ -1,44 +1,32 @@
-//! `su_ntk_fixed`: Su's corrected base conversion.
-//!
-//! `inv_freq'_i = inv_freq_i s^(-2(i+1)/d)` (Su 2023, kexue.fm/archives/9706:
-//! `1 / (lambda^m beta^(m-1))`, `lambda = s^(2/d)`, `beta = base^(2/d)`, m = i + 1). The slowest band is exactly
-//! interpolated (`inv_freq / s`); the fastest is already slowed by lambda.
 
-use crate::extension::{Band, Example, Extend, Lengths, Scale, change_frequencies};
-use crate::reading::Reading;
+use crate::extension::{Band, Example, FrequencyRule, Lengths, Scale};
+use crate::frequency::Frequencies;
 use longwave_core::Result;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-/// Keys of `su_ntk_fixed`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct SuNtkFixed {
-    /// s: how much longer the text is than those of the training.
-    pub scale: Scale,
+keys! {
+    /// Keys of `su_ntk_fixed`.
+    pub struct SuNtkFixed {
+        /// s: how much longer the text is than those of the training.
+        pub scale: Scale = Scale::Auto,
+    }
 }
 
-impl Extend for SuNtkFixed {
+impl FrequencyRule for SuNtkFixed {
     const KIND: &'static str = "su_ntk_fixed";
     const DESCRIPTION: &'static str = "Su's corrected base conversion: the slowest band is exactly interpolated";
     const SOURCE: &'static str = "kexue.fm/archives/9706";
     const FORMULA: &'static str = "θ'_i = θ_i s^{−2(i+1)/d}";
 
-    fn validate(&self, section: &str) -> Result<()> {
-        self.scale.validate(section)
+    fn scale(&self) -> Scale {
+        self.scale
     }
 
     fn examples(_bands: usize, _lengths: Lengths) -> Vec<Example> {
-        vec![
-            Example::new("").bands(Band::Between, Band::ByScale),
-        ]
+        vec![Example::new("").bands(Band::Between, Band::ByScale)]
     }
 
-    fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {
-        let scale = self.scale.at(lengths);
-        change_frequencies(Self::KIND, reading, |frequencies| {
-            let d = frequencies.dim() as f64;
-            Ok(frequencies.map(|i, f| f * scale.powf(-2.0 * (i as f64 + 1.0) / d)))
-        })
+    fn frequencies(&self, old: &Frequencies, scale: f64, _lengths: Lengths) -> Result<Frequencies> {
+        let d = old.dim() as f64;
+        Ok(old.map(|i, f| f * scale.powf(-2.0 * (i as f64 + 1.0) / d)))
     }
 }

@@ -8,22 +8,14 @@ use crate::extension::{Example, Extend, Lengths, not_applicable};
 use crate::reading::Reading;
 use crate::table::{Fill, Longer};
 use longwave_core::{Error, Result};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-/// Keys of `table`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct LongerTable {
-    /// Where the new rows come from.
-    pub fill: Fill,
-    /// `hierarchical`: the share of the quotient's vector, between 0 and 1 and not 0.5.
-    pub alpha: f64,
-}
-
-impl Default for LongerTable {
-    fn default() -> Self {
-        Self { fill: Fill::Interpolate, alpha: 0.4 }
+keys! {
+    /// Keys of `table`.
+    pub struct LongerTable {
+        /// Where the new rows come from.
+        pub fill: Fill = Fill::Interpolate,
+        /// `hierarchical`: the share of the quotient's vector, between 0 and 1 and not 0.5.
+        pub alpha: f64 = 0.4,
     }
 }
 
@@ -56,6 +48,12 @@ impl Extend for LongerTable {
         let longer = Longer { size: lengths.length, fill: self.fill, alpha: self.alpha };
         let mut any = false;
         for encoding in reading.encodings_mut() {
+            if encoding.capabilities().table_rows.is_some() && encoding.interpolation() > 1.0 {
+                return Err(Error::usage(
+                    "the table is read between its rows already, and cannot be made longer as well",
+                )
+                .hint("extend the table or interpolate it, not both"));
+            }
             any |= encoding.extend_table(&longer)?;
         }
         if any { Ok(()) } else { Err(not_applicable(Self::KIND, "a learned table of vectors by position", reading)) }

@@ -259,7 +259,7 @@ fn a_refusal_lists_what_applies() {
 fn digits_are_converted_to_a_larger_base() {
     let digits = |position: &str, extend: &str, m: f64| -> Result<Vec<f64>> {
         let read = extension(extend).apply(&reading(position), LENGTHS)?;
-        let table = &read.encodings()[0].summaries(&[m])[0];
+        let table = &read.encodings()[0].summaries(&crate::Positions::explicit(1, [m]))[0];
         Ok(table.rows[0][1..].to_vec())
     };
     let numbers = "{ kind = 'radix', digits_as = 'numbers', digits = 3 }";

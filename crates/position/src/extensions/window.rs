@@ -8,20 +8,12 @@ use crate::extension::{Example, Extend, Lengths, set_window};
 use crate::reading::Reading;
 use crate::tokens::Tokens;
 use longwave_core::Result;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-/// Keys of `window`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Window {
-    /// Keys at distances below it are seen.
-    pub window: Tokens,
-}
-
-impl Default for Window {
-    fn default() -> Self {
-        Self { window: Tokens::part(1.0) }
+keys! {
+    /// Keys of `window`.
+    pub struct Window {
+        /// Keys at distances below it are seen.
+        pub window: Tokens = Tokens::part(1.0),
     }
 }
 
@@ -30,10 +22,6 @@ impl Extend for Window {
     const DESCRIPTION: &'static str = "every layer sees only the last tokens";
     const SOURCE: &'static str = "sliding window attention, arXiv:2004.05150";
     const FORMULA: &'static str = "a'_{mn} = −∞, for m − n ≥ L";
-
-    fn validate(&self, _section: &str) -> Result<()> {
-        Ok(())
-    }
 
     fn examples(_bands: usize, _lengths: Lengths) -> Vec<Example> {
         vec![

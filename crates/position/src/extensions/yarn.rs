@@ -8,56 +8,37 @@
 //! `m(mscale) / m(mscale_all_dim)`, `m(x) = 0.1 x ln s + 1` where s > 1, else 1 (`rope_parameters` in transformers, where
 //! `mscale` alone changes nothing; here it multiplies the logarithm).
 
-use super::common::check_attention_factor;
 use super::ramp::{Parts, Ramp, yarn_factor};
-use super::temperature::Temperatures;
-use crate::extension::{Band, Example, Extend, Lengths, Scale, change_frequencies};
+use crate::encoding::check_not_below;
+use crate::extension::temperature::Temperatures;
+use crate::extension::{Band, Example, FrequencyRule, Lengths, Scale, check_attention_factor};
 use crate::frequency::Frequencies;
-use crate::reading::Reading;
 use longwave_core::{Error, Result};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-/// Keys of `yarn`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Yarn {
-    /// s: how much longer the text is than those of the training.
-    pub scale: Scale,
-    /// How the ramp rises.
-    pub ramp: Ramp,
-    /// Bands that make at most this many turns in L tokens are interpolated.
-    pub alpha: f64,
-    /// Bands that make at least this many turns in L tokens are kept.
-    pub beta: f64,
-    /// `ramp = "code"`: rounds the ends of the ramp outwards to whole bands.
-    pub truncate: bool,
-    /// Factor on the logarithm in `0.1 mscale ln s + 1`.
-    pub mscale: f64,
-    /// Divides the logits, in place of the formula.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub temperature: Option<Temperatures>,
-    /// Multiplies cos and sin of q and k at every scale, in place of the formula.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub attention_factor: Option<f64>,
-    /// Divides the formula's factor by that of another `mscale`: `m(mscale) / m(mscale_all_dim)`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mscale_all_dim: Option<f64>,
-}
-
-impl Default for Yarn {
-    fn default() -> Self {
-        Self {
-            scale: Scale::Auto,
-            ramp: Ramp::Code,
-            alpha: 1.0,
-            beta: 32.0,
-            truncate: true,
-            mscale: 1.0,
-            temperature: None,
-            attention_factor: None,
-            mscale_all_dim: None,
-        }
+keys! {
+    /// Keys of `yarn`.
+    pub struct Yarn {
+        /// s: how much longer the text is than those of the training.
+        pub scale: Scale = Scale::Auto,
+        /// How the ramp rises.
+        pub ramp: Ramp = Ramp::Code,
+        /// Bands that make at most this many turns in L tokens are interpolated.
+        pub alpha: f64 = 1.0,
+        /// Bands that make at least this many turns in L tokens are kept.
+        pub beta: f64 = 32.0,
+        /// `ramp = "code"`: rounds the ends of the ramp outwards to whole bands.
+        pub truncate: bool = true,
+        /// Factor on the logarithm in `0.1 mscale ln s + 1`.
+        pub mscale: f64 = 1.0,
+        /// Divides the logits, in place of the formula.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub temperature: Option<Temperatures> = None,
+        /// Multiplies cos and sin of q and k at every scale, in place of the formula.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub attention_factor: Option<f64> = None,
+        /// Divides the formula's factor by that of another `mscale`: `m(mscale) / m(mscale_all_dim)`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub mscale_all_dim: Option<f64> = None,
     }
 }
 
@@ -82,11 +63,10 @@ impl Yarn {
         if let Some(factor) = self.attention_factor {
             check_attention_factor(section, factor)?;
         }
-        if let Some(all_dim) = self.mscale_all_dim.filter(|all_dim| !(all_dim.is_finite() && *all_dim >= 0.0))
-        {
-            let allowed = "it must be a number of at least 0";
-            return Err(Error::value(&format!("{section}.mscale_all_dim"), all_dim, allowed)
-                .hint("with the same number as `mscale` the logits stay as they are"));
+        if let Some(all_dim) = self.mscale_all_dim {
+            check_not_below(section, "mscale_all_dim", all_dim, 0.0).map_err(|error| {
+                error.hint("with the same number as `mscale` the logits stay as they are")
+            })?;
         }
         let shown = |temperature: &Temperatures| match temperature {
             Temperatures::All(number) => number.to_string(),
@@ -108,7 +88,7 @@ impl Yarn {
     }
 }
 
-impl Extend for Yarn {
+impl FrequencyRule for Yarn {
     const KIND: &'static str = "yarn";
     const DESCRIPTION: &'static str = "ntk_by_parts with sharper attention (YaRN)";
     const SOURCE: &'static str = "arXiv:2309.00071 and its repository";
@@ -117,21 +97,22 @@ impl Extend for Yarn {
         a'_{mn} = (0.1 ln s + 1)^2 q'_m · k'_n / √d";
     const OWN_TEMPERATURE: bool = true;
 
+    fn scale(&self) -> Scale {
+        self.scale
+    }
+
+    fn temperature(&self) -> Option<&Temperatures> {
+        self.temperature.as_ref()
+    }
+
     fn validate(&self, section: &str) -> Result<()> {
-        if !(self.mscale.is_finite() && self.mscale >= 0.0) {
-            return Err(Error::value(
-                &format!("{section}.mscale"),
-                self.mscale,
-                "it must be a number of at least 0",
-            )
-            .hint("0 leaves the logits as they are, 1 is the published scaling"));
-        }
+        check_not_below(section, "mscale", self.mscale, 0.0)
+            .map_err(|error| error.hint("0 leaves the logits as they are, 1 is the published scaling"))?;
         if let Some(temperature) = &self.temperature {
             temperature.check(section)?;
         }
         self.validate_factor(section)?;
-        self.parts().validate(section)?;
-        self.scale.validate(section)
+        self.parts().validate(section)
     }
 
     fn examples(_bands: usize, _lengths: Lengths) -> Vec<Example> {
@@ -144,20 +125,8 @@ impl Extend for Yarn {
         ]
     }
 
-    fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {
-        let scale = self.scale.at(lengths);
-        let factor = self.factor(scale);
-        change_frequencies(Self::KIND, reading, |frequencies| {
-            let attention_factor = frequencies.attention_factor * factor;
-            let parts = self.parts().interpolated(Self::KIND, frequencies, scale, lengths)?;
-            Ok(Frequencies { attention_factor, ..parts })
-        })?;
-        let changed: Vec<bool> =
-            reading.encodings().iter().map(|encoding| encoding.frequencies().is_some()).collect();
-        let Some(temperature) = &self.temperature else { return Ok(()) };
-        let heads = reading.heads();
-        temperature.apply(reading.layers_mut(), heads, |layer| {
-            layer.encodings.iter().any(|place| changed[place.encoding])
-        })
+    fn frequencies(&self, old: &Frequencies, scale: f64, lengths: Lengths) -> Result<Frequencies> {
+        let parts = self.parts().interpolated(Self::KIND, old, scale, lengths)?;
+        Ok(parts.amplified(self.factor(scale)))
     }
 }

@@ -2,12 +2,11 @@
 
 use super::inputs::{Inputs, SCALE, attend, dimensions, random};
 use super::{Build, Outcome, apart, ensure};
-use crate::encoding::{HeadUse, Heads, MapsByDistance, PairTerms, QueryBlock, Relative, ScoreForm};
+use crate::encoding::{HeadUse, Heads, MapsByDistance, QueryBlock, ScoreForm};
+use crate::frequency::Side;
 use crate::positions::Positions;
 use burn::tensor::{Device, Tensor};
-use longwave_kernels::{
-    Attention, Bias, PairAttention, PathAttention, RelativeVectors, attention, pair_attention, path_attention,
-};
+use longwave_kernels::{Attention, Bias, PathAttention, RelativeVectors, attention, path_attention};
 
 const LENGTH: usize = 9;
 
@@ -55,7 +54,7 @@ pub(super) fn of_scores(build: Build<'_>) -> Outcome {
         ensure(!(adds && needs_scores && positions.consecutive()), || {
             "what is described needs no scores".to_owned()
         })?;
-        ensure(matches!(form, ScoreForm::Vectors(_)) == (adds && !needs_scores), || {
+        ensure(matches!(form, ScoreForm::Vectors { .. }) == (adds && !needs_scores), || {
             format!("`adds_vectors` is {adds}, and `needs_scores` at these positions {needs_scores}")
         })?;
         let of_scores = matches!(form, ScoreForm::Network(_) | ScoreForm::Reflections(_));
@@ -64,17 +63,17 @@ pub(super) fn of_scores(build: Build<'_>) -> Outcome {
         })?;
         let v = || inputs.qkv[2].clone();
         let found = match form {
-            ScoreForm::Network(PairTerms { bias, network }) => {
-                let options = PairAttention { scale: SCALE, bias, network, first: 0 };
-                Some(pair_attention(q.clone(), k.clone(), v(), &options))
+            ScoreForm::Network(terms) => {
+                let options = Attention { terms, scale: SCALE, ..Attention::causal(1) };
+                Some(attention(q.clone(), k.clone(), v(), &options))
             }
             ScoreForm::Reflections(reflections) => {
                 let options = PathAttention { scale: SCALE, reflections, gates: None, first: 0 };
                 Some(path_attention(q.clone(), k.clone(), v(), &options))
             }
-            ScoreForm::Vectors(Relative { vectors, counted, factor }) => {
+            ScoreForm::Vectors { terms, factor } => {
                 let (bias, scale) = (bias.clone(), SCALE * factor);
-                let options = Attention { bias, relative: vectors, counted, scale, ..Attention::causal(1) };
+                let options = Attention { bias, terms, scale, ..Attention::causal(1) };
                 Some(attention(q.clone(), k.clone(), v(), &options))
             }
             // Maps are held to what they describe by a law of their own.
@@ -100,7 +99,7 @@ pub(super) fn of_scores(build: Build<'_>) -> Outcome {
     Ok(())
 }
 
-/// The described maps do what `map_query` and `map_key` do.
+/// The described maps do what `map_heads` does.
 pub(super) fn of_described_maps(build: Build<'_>) -> Outcome {
     let device = Device::flex();
     let subject = build(&dimensions(), &device);
@@ -117,7 +116,7 @@ pub(super) fn of_described_maps(build: Build<'_>) -> Outcome {
         let (_, expected) = attend(position, 1, &positions, &inputs);
         let relative =
             RelativeVectors { keys: Some(keys), key_bias: Some(key_bias), ..RelativeVectors::default() };
-        let options = Attention { relative, scale: SCALE, ..Attention::causal(1) };
+        let options = Attention { terms: relative.into(), scale: SCALE, ..Attention::causal(1) };
         let [q, k, v] = inputs.qkv.clone();
         let q = q + query_bias.unsqueeze_dim::<3>(1).unsqueeze::<4>();
         let off = apart(&attention(q, k, v, &options), &expected);
@@ -148,12 +147,12 @@ pub(super) fn of_heads(build: Build<'_>) -> Outcome {
         let block = QueryBlock { rows, queries: &(0..LENGTH), input: &inputs.hidden };
         let [own_q, own_k, _] = inputs.qkv.clone();
         let maps = [
-            apart(&position.map_query(own_q.clone(), rows), &own_q),
-            apart(&position.map_key(own_k.clone(), rows), &own_k),
+            apart(&position.map_heads(own_q.clone(), Side::Query, rows), &own_q),
+            apart(&position.map_heads(own_k.clone(), Side::Key, rows), &own_k),
         ];
         // A map that does nothing gives back the same bits.
         ensure(maps.iter().all(|apart| apart.to_bits() == 0), || {
-            "`map_query` or `map_key` changes its input, and `head_use` is `None`".to_owned()
+            "`map_heads` changes its input, and `head_use` is `None`".to_owned()
         })?;
         let scores = q.clone().matmul(k.clone().swap_dims(2, 3));
         let [other_q, other_k] = [q.clone().mul_scalar(2.0), k.clone().mul_scalar(3.0)];

@@ -1,6 +1,7 @@
 //! What laws call hooks with: attention of random q, k and v with every hook.
 
 use crate::encoding::{Dimensions, Heads, LayerInput, Position, QueryBlock, Rows};
+use crate::frequency::Side;
 use crate::positions::Positions;
 use burn::tensor::activation::softmax;
 use burn::tensor::{Device, Int, Tensor, TensorData};
@@ -99,11 +100,11 @@ impl Inputs {
         let [mut q, mut k, _] = self.qkv.clone();
         let input = Some(LayerInput { all: input, first: 0 });
         let rows = Rows { input, ..self.rows(encoding, layer, positions) };
-        if let Some(rotation) = encoding.rotation(layer) {
+        if let Some(rotation) = encoding.rotation(layer).map(|rotation| rotation.over(positions.scale())) {
             let [q_table, k_table] = rotation.tables(positions, &q.device());
             (q, k) = (rotate(q, &q_table), rotate(k, &k_table));
         }
-        [encoding.map_query(q, rows), encoding.map_key(k, rows)]
+        [encoding.map_heads(q, Side::Query, rows), encoding.map_heads(k, Side::Key, rows)]
     }
 }
 

@@ -93,18 +93,18 @@ pub(super) fn between_are_read_as_declared(build: Build<'_>) -> Outcome {
 
 /// An encoding that can be interpolated reads every position divided by the scale; wavelengths are rounded after that.
 pub(super) fn interpolation_divides(build: Build<'_>) -> Outcome {
-    let [trained, mut interpolated] = [0, 1].map(|_| {
+    let [trained, interpolated] = [1.0, 2.0].map(|scale| {
         let mut subject = build(&dimensions(), &Device::flex());
-        if let Some(frequencies) = subject.position().frequencies().cloned() {
+        if let Some(frequencies) = subject.position().frequencies().map(|old| old.map(|_, f| f / scale)) {
             subject.position_mut().set_frequencies(Frequencies { resonance: false, ..frequencies });
         }
         subject
     });
-    if !interpolated.position_mut().interpolate(2.0) {
+    if !trained.position().interpolates() {
         return Ok(());
     }
-    let far = Positions::range(0..LENGTH);
-    let near = far.map(|m| m / 2.0);
+    let far = Positions::range(0..LENGTH).over(2.0);
+    let near = Positions::explicit(1, far.values());
     if trained.position().check(&near).is_err() {
         return Ok(());
     }
@@ -117,7 +117,7 @@ pub(super) fn pieces_agree(build: Build<'_>) -> Outcome {
     let device = Device::flex();
     let [whole, mut prepared] = [0, 1].map(|_| build(&dimensions(), &device));
     let positions = Positions::range(0..LENGTH);
-    prepared.position_mut().prepare(LENGTH);
+    prepared.position_mut().prepare(&positions);
     let off = difference((whole.position(), &positions), (prepared.position(), &positions));
     ensure(off < 1e-5, || format!("`prepare` changes the outputs by {off}"))?;
     let inputs = Inputs::random("", LENGTH, &device);

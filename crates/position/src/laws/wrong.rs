@@ -3,10 +3,9 @@
 use super::{AsPosition, Build, LAWS, Subject, check_law};
 use crate::distance::{ChosenRows, upload};
 use crate::encoding::{
-    Capabilities, Dimensions, Heads, MapsByDistance, Position, PositionUse, QueryBlock, Relative, Rows,
-    ScoreForm,
+    Capabilities, Dimensions, Heads, MapsByDistance, Position, PositionUse, QueryBlock, Rows, ScoreForm,
 };
-use crate::frequency::{Frequencies, Rotation};
+use crate::frequency::{Frequencies, Rotation, Side};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::positions::Positions;
@@ -42,7 +41,7 @@ enum Mistake {
     OutOfBounds,
     /// Its positions are a thousand times as large as tokens.
     TooLarge,
-    /// It claims to be interpolated and changes nothing.
+    /// It claims to be interpolated and reads the positions of the text.
     NotInterpolated,
     /// Once prepared, it reads other positions.
     ForgetsWhenPrepared,
@@ -148,7 +147,10 @@ impl Wrong {
         let layer = if self.mistake == OneLayerForAll { 0 } else { rows.layer };
         let scale = self.scale * self.train_length as f64;
         let read = |m: f64| if self.mistake == RoundsDown { m.floor() } else { m };
-        let places: Vec<f64> = rows.positions.values().iter().map(|&m| read(m) / scale).collect();
+        let positions = rows.positions;
+        let positions =
+            if self.mistake == NotInterpolated { positions.in_text() } else { positions.values() };
+        let places: Vec<f64> = positions.iter().map(|&m| read(m) / scale).collect();
         let places = upload(&places, &self.slope.device()).reshape([1, places.len(), 1]);
         let slope = self.slope.val();
         let slope = if self.mistake == DeadParameter { slope.detach() } else { slope };
@@ -200,16 +202,12 @@ impl Position for Wrong {
         (self.mistake == SilentRotation).then(|| Rotation::new(Frequencies::geometric(1e4, 4), Layout::Half))
     }
 
-    fn map_query(&self, q: Tensor<4>, _rows: Rows<'_>) -> Tensor<4> {
+    fn map_heads(&self, x: Tensor<4>, _side: Side, _rows: Rows<'_>) -> Tensor<4> {
         match self.mistake {
-            SilentlyWider => Tensor::cat(vec![q.clone(), q], 3),
-            SilentlyMaps => q * 2.0,
-            _ => q,
+            SilentlyWider => Tensor::cat(vec![x.clone(), x], 3),
+            SilentlyMaps => x * 2.0,
+            _ => x,
         }
-    }
-
-    fn map_key(&self, k: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
-        self.map_query(k, rows)
     }
 
     fn bias(&self, block: QueryBlock<'_>) -> Bias {
@@ -237,7 +235,7 @@ impl Position for Wrong {
             }),
             VectorsWithoutScores | SilentVectors => {
                 let vectors = RelativeVectors { keys: Some(vectors(1)), ..RelativeVectors::default() };
-                ScoreForm::Vectors(Relative { vectors, counted: None, factor: 2.0 })
+                ScoreForm::Vectors { terms: vectors.into(), factor: 2.0 }
             }
             _ => ScoreForm::Plain,
         }
@@ -256,14 +254,7 @@ impl Position for Wrong {
         }
     }
 
-    fn interpolate(&mut self, scale: f64) -> bool {
-        if self.mistake != NotInterpolated {
-            self.scale *= scale;
-        }
-        true
-    }
-
-    fn prepare(&mut self, _length: usize) {
+    fn prepare(&mut self, _text: &Positions) {
         if self.mistake == ForgetsWhenPrepared {
             self.scale = 2.0;
         }

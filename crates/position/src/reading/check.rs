@@ -106,7 +106,7 @@ impl Reading {
 
     /// Whether a pass over these positions is defined for every encoding.
     pub fn check(&self, positions: &Positions) -> Result<()> {
-        self.encodings.iter().try_for_each(|encoding| encoding.check(positions))
+        self.encodings.iter().try_for_each(|encoding| encoding.check(&encoding.reads(positions)))
     }
 
     /// Whether a pass over these positions, between whole ones, is defined for every encoding. `why` says in the message

@@ -3,16 +3,44 @@
 use super::log_n::visible_keys;
 use super::{LayerReading, LogN, Reading, Temperature};
 use crate::encoding::{Geometry, Heads, QueryBlock, Rows, ScoreForm};
-use crate::frequency::Rotation;
+use crate::encodings::Encoding;
+use crate::frequency::{Rotation, Side};
 use crate::positions::Positions;
 use burn::tensor::{Device, Tensor, TensorData};
 use longwave_kernels::device::constant;
 use longwave_kernels::{Attention, Bias};
 
+/// An encoding of a layer, with the layer's number and the positions as it knows them.
+struct Reader<'a> {
+    encoding: &'a Encoding,
+    layer: usize,
+    positions: Positions,
+}
+
+impl Reader<'_> {
+    fn rows<'a>(&'a self, rows: Rows<'a>) -> Rows<'a> {
+        Rows { layer: self.layer, positions: &self.positions, ..rows }
+    }
+
+    fn block<'a>(&'a self, block: QueryBlock<'a>) -> QueryBlock<'a> {
+        QueryBlock { rows: self.rows(block.rows), ..block }
+    }
+}
+
 impl Reading {
+    /// The encodings of a layer as readers of these positions.
+    fn readers(&self, layer: usize, positions: &Positions) -> impl Iterator<Item = Reader<'_>> {
+        self.of(layer).map(|(encoding, layer)| Reader {
+            encoding,
+            layer,
+            positions: encoding.reads(positions),
+        })
+    }
+
     /// Hook (a) of every encoding of the layer, in order.
     pub fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {
-        self.of(rows.layer).fold(hidden, |hidden, (encoding, layer)| encoding.embed(hidden, rows.at(layer)))
+        self.readers(rows.layer, rows.positions)
+            .fold(hidden, |hidden, reader| reader.encoding.embed(hidden, reader.rows(rows)))
     }
 
     /// Hook (b), described: the rotation of the one encoding of the layer that rotates.
@@ -20,20 +48,18 @@ impl Reading {
         self.of(layer).find_map(|(encoding, layer)| encoding.rotation(layer))
     }
 
-    pub fn map_query(&self, q: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
-        self.of(rows.layer).fold(q, |q, (encoding, layer)| encoding.map_query(q, rows.at(layer)))
-    }
-
-    pub fn map_key(&self, k: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
-        self.of(rows.layer).fold(k, |k, (encoding, layer)| encoding.map_key(k, rows.at(layer)))
+    /// Hook (b): every map of q or k.
+    pub fn map_heads(&self, x: Tensor<4>, side: Side, rows: Rows<'_>) -> Tensor<4> {
+        self.readers(rows.layer, rows.positions)
+            .fold(x, |x, reader| reader.encoding.map_heads(x, side, reader.rows(rows)))
     }
 
     /// Hook (c): what the encodings of the layer add to the logits of the queries at hand, before the layer's
     /// temperature divides them. One description stays a description; several are summed into a block.
     pub fn bias(&self, block: QueryBlock<'_>) -> Bias {
         let mut biases: Vec<Bias> = self
-            .of(block.rows.layer)
-            .map(|(encoding, layer)| encoding.bias(block.at(layer)))
+            .readers(block.rows.layer, block.rows.positions)
+            .map(|reader| reader.encoding.bias(reader.block(block)))
             .filter(|bias| !matches!(bias, Bias::None))
             .collect();
         if biases.len() <= 1 {
@@ -51,7 +77,7 @@ impl Reading {
     /// Whether the layer must be read one block of queries at a time: an encoding says so, or several
     /// add a bias, whose sum is a block, or vectors.
     pub fn needs_scores(&self, layer: usize, positions: &Positions) -> bool {
-        self.of(layer).any(|(encoding, _)| encoding.needs_scores(positions))
+        self.readers(layer, positions).any(|reader| reader.encoding.needs_scores(&reader.positions))
             || self.of(layer).filter(|(encoding, _)| encoding.capabilities().adds_bias).count() > 1
             || self.of(layer).filter(|(encoding, _)| encoding.capabilities().adds_vectors).count() > 1
     }
@@ -60,18 +86,21 @@ impl Reading {
     /// takes all that acts on them, biases too; reflected keys leave biases to others.
     pub fn score_form(&self, block: QueryBlock<'_>) -> ScoreForm {
         let Rows { layer, positions, .. } = block.rows;
-        let forms = self.of(layer).map(|(encoding, layer)| encoding.score_form(block.at(layer)));
-        let form = forms.into_iter().find(|form| !matches!(form, ScoreForm::Plain)).unwrap_or_default();
+        let readers = || self.readers(layer, positions);
+        let form = readers()
+            .map(|reader| reader.encoding.score_form(reader.block(block)))
+            .find(|form| !matches!(form, ScoreForm::Plain))
+            .unwrap_or_default();
         let (on_scores, also_biases) = match form {
             ScoreForm::Network(_) => (true, true),
             ScoreForm::Reflections(_) => (true, false),
             _ => (false, false),
         };
-        let acting = self.of(layer).filter(|(encoding, _)| {
-            let capabilities = encoding.capabilities();
+        let acting = readers().filter(|reader| {
+            let capabilities = reader.encoding.capabilities();
             also_biases && capabilities.adds_bias
                 || capabilities.adds_vectors
-                || encoding.needs_scores(positions)
+                || reader.encoding.needs_scores(&reader.positions)
         });
         if on_scores && acting.count() > 1 { ScoreForm::Plain } else { form }
     }
@@ -85,21 +114,25 @@ impl Reading {
         before: &mut Vec<Option<Tensor<3>>>,
     ) -> Tensor<3> {
         before.resize(self.layers[rows.layer].encodings.len(), None);
-        let encodings = self.of(rows.layer).zip(before);
-        encodings.fold(hidden, |hidden, ((encoding, layer), before)| {
-            encoding.embed_piece(hidden, rows.at(layer), before)
+        let readers = self.readers(rows.layer, rows.positions).zip(before);
+        readers.fold(hidden, |hidden, (reader, before)| {
+            reader.encoding.embed_piece(hidden, reader.rows(rows), before)
         })
     }
 
     /// Gets every encoding ready for a text of at most `length` tokens that is read piece by piece.
     pub fn prepare(&mut self, length: usize) {
-        self.encodings.iter_mut().for_each(|encoding| encoding.prepare(length));
+        let text = Positions::range(0..length);
+        for encoding in &mut self.encodings {
+            let text = encoding.reads(&text);
+            encoding.prepare(&text);
+        }
     }
 
     /// Hook (d) on scores.
     pub fn scores(&self, scores: Tensor<4>, heads: Heads<'_>, block: QueryBlock<'_>) -> Tensor<4> {
-        self.of(block.rows.layer)
-            .fold(scores, |scores, (encoding, layer)| encoding.scores(scores, heads, block.at(layer)))
+        self.readers(block.rows.layer, block.rows.positions)
+            .fold(scores, |scores, reader| reader.encoding.scores(scores, heads, reader.block(block)))
     }
 
     /// Hook (d) on the softmax: the sink's logit of each head, `[heads]`, of the one encoding of the layer that has one.
@@ -109,8 +142,8 @@ impl Reading {
 
     /// Hook (d) on values: the sum of all additions to the output.
     pub fn values(&self, probabilities: &Tensor<4>, block: QueryBlock<'_>) -> Option<Tensor<4>> {
-        self.of(block.rows.layer)
-            .filter_map(|(encoding, layer)| encoding.values(probabilities, block.at(layer)))
+        self.readers(block.rows.layer, block.rows.positions)
+            .filter_map(|reader| reader.encoding.values(probabilities, reader.block(block)))
             .reduce(|sum, addition| sum + addition)
     }
 

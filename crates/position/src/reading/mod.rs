@@ -16,6 +16,7 @@ mod temperature;
 
 use crate::encoding::{Capabilities, Geometry, PositionUse};
 use crate::encodings::Encoding;
+use crate::encodings::abacus::Abacus;
 use crate::init::Init;
 use crate::layout::TextLayout;
 use crate::parameter::{ParameterSpec, check_listed, shapes};
@@ -27,7 +28,7 @@ pub use log_n::{LearnedKeys, LearnedLogN, LogN, LogNKind, entropy_factor};
 use longwave_core::Result;
 pub use mask::Mask;
 use published::Kept;
-pub use published::Published;
+pub use published::{Published, Rescale};
 pub use temperature::Temperature;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,7 +192,7 @@ impl Reading {
     /// asks.
     pub fn set_digits(&mut self, of_tokenizer: impl Fn() -> Result<Vec<u32>>) -> Result<()> {
         for encoding in &mut self.encodings {
-            if let Some(digits) = encoding.digits() {
+            if let Some(digits) = encoding.get_mut().and_then(Abacus::of_tokenizer) {
                 *digits = of_tokenizer()?;
             }
         }

@@ -1,19 +1,25 @@
 //! A model whose file scales its positions: the scaling is part of the model, so every reading has it.
 
 use super::Reading;
-use crate::extensions::ExtensionConfig;
 use crate::frequency::Frequencies;
 use crate::tokens::Lengths;
 use longwave_core::Result;
 use std::borrow::Cow;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+/// What makes the reading of a length from that of a model: an extension.
+pub trait Rescale: Debug + Send + Sync {
+    fn at(&self, trained: &Reading, lengths: Lengths) -> Result<Reading>;
+}
 
 /// What the file of a published model says of its positions.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Published {
     /// The length in tokens that its scaling counts from. L, from which texts are measured, may be another one.
     pub length: usize,
     /// Its scaling, where the model was trained with it.
-    pub scaling: Option<ExtensionConfig>,
+    pub scaling: Option<Arc<dyn Rescale>>,
 }
 
 /// What a reading keeps of its file, so that it can be made for another length.
@@ -48,7 +54,7 @@ impl Reading {
         };
         let plain = self.without_scaling();
         let lengths = Lengths { train: *train, length };
-        scaling.as_ref().map_or(Ok(plain.clone()), |scaling| scaling.apply(&plain, lengths)).map(Cow::Owned)
+        scaling.as_ref().map_or(Ok(plain.clone()), |scaling| scaling.at(&plain, lengths)).map(Cow::Owned)
     }
 
     /// The model without the scaling of its file.

@@ -4,6 +4,8 @@
 //! object. A parameter leaves the module as `dyn Any`, and gets its type back where the visitor is known.
 
 use crate::encoding::Position;
+use crate::frequency::Rotation;
+use crate::positions::Positions;
 use burn::module::{
     Content, Devices, Flag, Module, ModuleDisplay, ModuleDisplayDefault, ModuleMapper, ModuleVisitor, Param,
 };
@@ -284,9 +286,13 @@ impl Encoding {
 
     /// Reads every position divided by `scale`; `false` where the encoding cannot.
     pub fn interpolate(&mut self, scale: f64) -> bool {
-        let can = self.module.interpolate(scale);
+        let can = self.module.interpolates();
         if can {
             self.interpolation *= scale;
+            if let Some(frequencies) = self.module.frequencies() {
+                let slower = frequencies.map(|_, f| f / scale);
+                self.module.set_frequencies(slower);
+            }
         }
         can
     }
@@ -294,6 +300,16 @@ impl Encoding {
     /// What [`interpolate`](Self::interpolate) divides positions by, 1 as trained.
     pub fn interpolation(&self) -> f64 {
         self.interpolation
+    }
+
+    /// Positions of a text as its hooks are given them.
+    pub fn reads(&self, positions: &Positions) -> Positions {
+        positions.over(self.interpolation)
+    }
+
+    /// The rotation of a layer at positions of a text.
+    pub fn rotation(&self, layer: usize) -> Option<Rotation> {
+        self.module.rotation(layer).map(|rotation| rotation.over(self.interpolation))
     }
 
     /// The encoding as its type; `None` where it is of another.

@@ -1,24 +1,23 @@
 //! Few query rows over many keys, as cached decoding reads them: each head's keys are cut into ranges.
 //!
 //! Each range gives a softmax of its own and the log of its sum, which are put together as [`merge`](mod@super::super::merge)
-//! says, range after range. A call with gates that count keys is not cut: a count goes through all keys.
-//! Nor is one with another normaliser than the softmax.
+//! says, range after range. A call whose queries read all keys, as gates that count do, is not cut, nor one whose heads are
+//! computed side by side, nor one with another normaliser than the softmax.
 
-use super::{Own, attend, tensors};
-use crate::attention::block::Operands;
-use crate::attention::call::Call;
-use crate::attention::logits::fill_logits;
-use crate::attention::pieces::ROWS;
-use crate::attention::{NOTHING_SEEN, Shape};
+use super::call::{Call, Engine};
+use super::forward::{Own, attend, tensors};
+use crate::attention::block::pieces::ROWS;
+use crate::attention::spec::{NOTHING_SEEN, Shape};
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
 use std::ops::Range;
 
 /// The ranges of keys, where it pays to cut.
-pub(super) fn ranges(call: &Call, operands: &Operands<'_>) -> Option<Vec<Range<usize>>> {
-    let shape = call.shape;
-    if call.counted.is_some()
-        || !call.normaliser.is_softmax()
+pub(super) fn ranges(call: &Call, engine: &Engine<'_>) -> Option<Vec<Range<usize>>> {
+    let (operands, shape) = (&call.operands, call.operands.shape);
+    if operands.reads_all_keys
+        || engine.mixer().is_some()
+        || !operands.normaliser.is_softmax()
         || shape.queries == 0
         || shape.batch * shape.heads == 0
     {
@@ -37,8 +36,8 @@ struct Part {
 }
 
 /// As [`forward`](super::forward()), each head and range of keys by itself.
-pub(super) fn forward(operands: &Operands<'_>, ranges: &[Range<usize>]) -> [FlexTensor; 2] {
-    let shape = operands.shape;
+pub(super) fn forward(engine: &Engine<'_>, ranges: &[Range<usize>]) -> [FlexTensor; 2] {
+    let shape = engine.operands.shape;
     let Shape { batch, heads, queries, value_dim, .. } = shape;
     let blocks = queries.div_ceil(ROWS);
     let parts: Vec<Part> = (0..batch * blocks * heads * ranges.len())
@@ -47,7 +46,7 @@ pub(super) fn forward(operands: &Operands<'_>, ranges: &[Range<usize>]) -> [Flex
         .map(|index| {
             let (index, range) = (index / ranges.len(), &ranges[index % ranges.len()]);
             let (index, head) = (index / heads, index % heads);
-            part(operands, [index / blocks, head, index % blocks * ROWS], range)
+            part(engine, [index / blocks, head, index % blocks * ROWS], range)
         })
         .collect();
     let mut out = vec![0.0; batch * queries * heads * value_dim];
@@ -63,27 +62,29 @@ pub(super) fn forward(operands: &Operands<'_>, ranges: &[Range<usize>]) -> [Flex
 }
 
 /// A block of rows and a range of keys.
-fn part(operands: &Operands<'_>, [batch, head, first]: [usize; 3], keys: &Range<usize>) -> Part {
+fn part(engine: &Engine<'_>, [batch, head, first]: [usize; 3], keys: &Range<usize>) -> Part {
+    let operands = engine.operands;
     let whole = operands.block(batch, head, first);
     let block = whole.within(keys);
     let value_dim = operands.shape.value_dim;
     let mut part = Part { out: vec![0.0; block.rows * value_dim], log_sums: vec![NOTHING_SEEN; block.rows] };
     if block.width > 0 {
-        let mut own = Own::default();
+        let mut own = Own::new(engine);
         let mut logits = vec![0.0; block.rows * block.stride];
         operands.transpose_keys(&block, &mut own.transposed);
-        own.table.fill(operands, &block);
-        fill_logits(
-            operands,
-            &block,
-            &own.transposed,
-            &own.table,
-            &mut own.scratch,
-            &mut own.counts,
+        engine.tables(&block, &mut own.tables);
+        let Own { transposed, tables, rooms } = &mut own;
+        let blocks = std::slice::from_ref(&block);
+        engine.fill_logits(
+            blocks,
+            |_| &*transposed,
+            std::slice::from_ref(tables),
+            rooms,
             &mut logits,
+            &mut [],
         );
         let (out, log_sums) = ((&mut part.out[..], value_dim), (&mut part.log_sums[..], 1));
-        attend(operands, &block, &mut logits, &mut own.scratch, out, log_sums);
+        attend(engine, &block, &mut logits, &mut rooms[0], out, log_sums);
     }
     part
 }

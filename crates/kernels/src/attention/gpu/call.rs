@@ -3,7 +3,8 @@
 use super::plan::{Matrices, Tiles};
 use super::split::{FEW, PIECE};
 use super::{Kind, Plan, SizesLaunch, UNITS_A_SIDE};
-use crate::attention::{Attention, Bias, Shape};
+use crate::attention::options::Attention;
+use crate::attention::spec::{Bias, Shape};
 use burn_cubecl::tensor::CubeTensor;
 
 /// Cubes along each axis that every device takes.

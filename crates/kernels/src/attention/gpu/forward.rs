@@ -7,7 +7,7 @@ use super::products::columns;
 use super::scores::{make_scores, scales};
 use super::tile::{Own, Tile, keys_of, other_group, own_group};
 use super::{Plan, Read, Sizes};
-use crate::attention::NOTHING_SEEN;
+use crate::attention::spec::NOTHING_SEEN;
 use burn_cubecl::cubecl;
 use cubecl::ir::ElemType;
 use cubecl::prelude::*;

@@ -9,7 +9,7 @@ use super::plan::{Tiles, tiles};
 use super::split::{merge_pieces_kernel, piece_kernel};
 use super::target::TargetLaunch;
 use crate::Precision;
-use crate::attention::Shape;
+use crate::attention::spec::Shape;
 use crate::machine::gpu::{client, empty, grid, launch, linear};
 use crate::op::Any;
 use burn_cubecl::tensor::CubeTensor;

@@ -4,7 +4,7 @@ use super::call::{Call, Inputs, Results, bias_shapes};
 use super::diagonals::distance_kernel;
 use super::upstream::UpstreamLaunch;
 use super::{Kind, Plan, ReadLaunch, RowStridesLaunch, UNITS, split};
-use crate::attention::Shape;
+use crate::attention::spec::Shape;
 use crate::machine::gpu::{
     address, empty, empty_of, grid, head_strides, launch, linear, rows, strided, strides, width, zeros,
 };

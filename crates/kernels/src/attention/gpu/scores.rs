@@ -5,7 +5,7 @@ use super::products::columns;
 use super::tile::{Own, Tile, other_group, own_group};
 use super::upstream::Upstream;
 use super::{Kind, Plan, Read, UNITS_A_SIDE, bias_of, scale_of};
-use crate::attention::NOTHING_SEEN;
+use crate::attention::spec::NOTHING_SEEN;
 use crate::machine::gpu::start;
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;

@@ -11,7 +11,7 @@
 //! outputs of the pieces, a 64th of that with equal sizes: `4 * keys / PIECE * value_dim` out and in.
 
 use super::{Plan, Read, all, bias_of, scale_of, visible};
-use crate::attention::NOTHING_SEEN;
+use crate::attention::spec::NOTHING_SEEN;
 use crate::machine::gpu::start;
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;

@@ -12,7 +12,7 @@
 //! Backward, `dz = r (g - sum of r g / sum of r)` with `r_j = p_j^(2 - alpha)` on the support and 0 off it.
 
 use super::{Normaliser, Place, Row, Softmax, Weighed};
-use crate::attention::NOTHING_SEEN;
+use crate::attention::spec::NOTHING_SEEN;
 use crate::machine::simd::{LANES, exp, fold_sum, largest, vectorised};
 use burn::tensor::Tensor;
 use std::fmt::Debug;

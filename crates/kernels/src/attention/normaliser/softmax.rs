@@ -5,7 +5,7 @@
 //! the sum of exp(logits) added to g.
 
 use super::{Normaliser, Place, Row, Weighed};
-use crate::attention::NOTHING_SEEN;
+use crate::attention::spec::NOTHING_SEEN;
 use crate::machine::simd::{dot, exp_in_place, largest, vectorised};
 use burn::tensor::Tensor;
 

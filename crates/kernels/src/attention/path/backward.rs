@@ -5,11 +5,11 @@
 //! turns what has come together into the gradients of its k, w and beta.
 
 use super::Shape;
+use super::causal::{CausalRows, hide_later, through_causal_softmax};
 use super::chunks::{self, CHUNK, Inner, KeyHead, OfChunk, Operators};
 use super::cpu::{Call, Operands};
 use super::region::{Older, REGION, Region};
 use super::walk::{At, Own, Scratch, Sums, Walk};
-use crate::attention::causal::{CausalRows, hide_later, through_causal_softmax};
 use crate::machine::autodiff::{View, tensor_of};
 use crate::machine::buffers::{Rest, joined, zeros};
 use crate::machine::matmul::{Matrix, matmul};

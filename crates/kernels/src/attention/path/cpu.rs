@@ -1,10 +1,10 @@
 //! Attention through reflections on the CPU: regions of queries, chunk by chunk.
 
 use super::Shape;
+use super::causal::{CausalRows, causal_softmax};
 use super::chunks::{CHUNK, Cut, KeyHead, Operators};
 use super::region::{Older, REGION, Region};
 use super::walk::{At, Walk};
-use crate::attention::causal::{CausalRows, causal_softmax};
 use crate::machine::autodiff::{View, permuted_tensor_of, values};
 use crate::machine::buffers::zeros;
 use crate::machine::matmul::{Matrix, matmul};

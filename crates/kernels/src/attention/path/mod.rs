@@ -19,6 +19,7 @@
 //! **Bytes:** those of [`attention`](crate::attention()), and w and beta.
 
 mod backward;
+mod causal;
 mod chunks;
 mod cpu;
 mod reference;

@@ -1,7 +1,7 @@
 //! Vectors by count against their reference.
 
 use super::*;
-use crate::attention::pieces::tests::cut_small;
+use crate::attention::block::pieces::tests::cut_small;
 use crate::testing::assert_matches_reference_on;
 
 /// Vectors by count beside a case.
@@ -40,8 +40,8 @@ impl Counted {
     fn call(self, case: &Case, kind: Kind, inputs: &[Tensor<1>]) -> ([Tensor<4>; 3], Attention) {
         let (qkv, options) = case.call(kind, inputs);
         let vectors = inputs.last().unwrap().clone().reshape([self.positions, case.shape.head_dim]);
-        let counted = Some(CountedVectors { vectors, gate_scale: self.gate_scale });
-        (qkv, Attention { counted, ..options })
+        let counted = CountedVectors { vectors, gate_scale: self.gate_scale };
+        (qkv, Attention { terms: counted.into(), ..options })
     }
 
     #[track_caller]
@@ -132,10 +132,8 @@ fn whole_counts_have_no_slope() {
     let read = |fused: bool| {
         let inputs = COUNTED.inputs(&case, Kind::None);
         differentiate(&Device::flex(), &inputs, |inputs| {
-            let ([q, k, v], options) = COUNTED.call(&case, Kind::None, inputs);
-            let counted =
-                options.counted.clone().map(|counted| CountedVectors { gate_scale: Some(1e9), ..counted });
-            let options = Attention { counted, ..options };
+            let counted = Counted { gate_scale: Some(1e9), ..COUNTED };
+            let ([q, k, v], options) = counted.call(&case, Kind::None, inputs);
             let ones = |x: Tensor<4>| x.abs().add_scalar(0.5);
             let qkv = [ones(q), ones(k), v];
             if fused {
@@ -184,7 +182,7 @@ fn threads_change_no_bit_of_counts() {
 }
 
 #[test]
-#[should_panic(expected = "counted vectors beside vectors by distance, or in a range of distances")]
+#[should_panic(expected = "counted vectors in a range of distances")]
 fn a_range_of_distances_is_rejected() {
     let inputs: Vec<_> =
         COUNTED.inputs(&PLAIN, Kind::None).into_iter().map(|x| flat(x, &Device::flex())).collect();

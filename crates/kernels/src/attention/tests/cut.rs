@@ -1,7 +1,7 @@
 //! Work that is cut into pieces: under every mask and beside every bias, and on any number of threads.
 
 use super::*;
-use crate::attention::pieces::tests::{cut_gradient_small, cut_small};
+use crate::attention::block::pieces::tests::{cut_gradient_small, cut_small};
 
 /// Rows of five blocks, the last of them short, that are all cut apart.
 const LONG: Case = Case { shape: Shape { batch: 2, queries: 141, keys: 141, ..PLAIN.shape }, ..PLAIN };

@@ -5,6 +5,7 @@ mod counted;
 mod cut;
 mod distances;
 mod edges;
+mod network;
 mod normalisers;
 mod relative;
 mod rounded;
@@ -12,13 +13,17 @@ mod rounded;
 #[cfg(feature = "gpu")]
 pub(in crate::attention) use edges::{distances_without_keys, rows_without_keys};
 
+use super::spec::Shape;
 use super::*;
+use crate::Precision;
 use crate::attention::normaliser::softmax::plain as plain_softmax;
 use crate::testing::{
     assert_close, assert_matches, assert_matches_reference_on, by_reference, differentiate, flat, list,
     numbers, tensor,
 };
-use burn::tensor::Device;
+use burn::tensor::{Device, Tensor};
+use std::ops::Range;
+use std::sync::Arc;
 
 /// The sizes and settings of one test.
 #[derive(Clone, Copy, Debug)]
@@ -110,8 +115,7 @@ impl Case {
             normaliser: Arc::new(Softmax),
             scale: 0.7,
             bias,
-            relative: RelativeVectors::default(),
-            counted: None,
+            terms: Terms::default(),
             window: self.window,
             sinks: self.sinks,
             query_scale: scale,

@@ -1,9 +1,8 @@
 //! Vectors by distance: against the reference, under every mask and beside every bias.
 
 use super::*;
-use crate::attention::pieces::tests::cut_small;
-use crate::attention::relative::{RelativeVectors, VectorTable};
-use std::sync::Arc;
+use crate::attention::block::pieces::tests::cut_small;
+use crate::attention::{RelativeVectors, VectorTable};
 
 /// Which vectors there are: for keys (with or without their bias), queries and values.
 #[derive(Clone, Copy, Debug)]
@@ -94,7 +93,7 @@ impl Vectors {
 
     fn call(&self, case: &Case, kind: Kind, inputs: &[Tensor<1>]) -> ([Tensor<4>; 3], Attention) {
         let (qkv, options) = case.call(kind, inputs);
-        (qkv, Attention { relative: self.of(case, inputs), ..options })
+        (qkv, Attention { terms: self.of(case, inputs).into(), ..options })
     }
 
     #[track_caller]
@@ -219,9 +218,11 @@ fn too_few_distances_are_rejected() {
     let inputs: Vec<_> =
         ALL.inputs(&PLAIN, Kind::None).into_iter().map(|x| flat(x, &Device::flex())).collect();
     let ([q, k, v], mut options) = ALL.call(&PLAIN, Kind::None, &inputs);
-    if let Some(table) = &mut options.relative.keys {
+    let mut vectors = ALL.of(&PLAIN, &inputs);
+    if let Some(table) = &mut vectors.keys {
         table.buckets = table.buckets[..36].into();
     }
+    options.terms = vectors.into();
     attention(q, k, v, &options);
 }
 

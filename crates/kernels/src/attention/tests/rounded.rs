@@ -1,7 +1,7 @@
 //! Attention whose products are of numbers rounded to bf16.
 
 use super::*;
-use crate::attention::pieces::tests::cut_small;
+use crate::attention::block::pieces::tests::cut_small;
 use crate::machine::bf16::{Arithmetic, arithmetic, round, widen};
 
 /// The case by the fused form in bf16.

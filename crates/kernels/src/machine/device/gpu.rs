@@ -4,6 +4,7 @@
 use super::wgpu;
 use super::{Device, DeviceChoice, Error, Listed, OpenDevice, Properties, Result, SOFTWARE, Words};
 use burn::backend::{CubeDevice, DispatchDevice};
+use burn_cubecl::cubecl::ir::features::TypeUsage;
 use burn_cubecl::cubecl::ir::{ElemType, FloatKind};
 
 /// The adapters of all runtimes, best first; none of them is opened. A GPU that two runtimes reach is there twice, its maker's
@@ -102,9 +103,11 @@ pub(super) fn properties(device: &Device) -> Option<Properties> {
 fn of(adapter: &CubeDevice) -> Properties {
     let client = adapter.client();
     let has = client.properties();
-    let types = [("f16", FloatKind::F16), ("bf16", FloatKind::BF16), ("tf32", FloatKind::TF32)];
-    let is_there =
-        |(_, kind): &(&str, FloatKind)| has.features.types.elem.contains_key(&ElemType::Float(*kind));
+    let types = [("f16", FloatKind::F16), ("bf16", FloatKind::BF16)];
+    // NVIDIA's Vulkan driver converts bf16 and multiplies it in matrix units, but adds none: training needs more.
+    let is_computed = |(_, kind): &(&str, FloatKind)| {
+        has.features.type_usage(ElemType::Float(*kind)).contains(TypeUsage::Arithmetic)
+    };
     let product = |config: &burn_cubecl::cubecl::ir::features::MmaConfig| {
         let [a, b, sum] = [config.a_type, config.b_type, config.cd_type].map(|of| of.to_string());
         format!("{a} x {b} + {sum}, {}x{}x{}", config.m, config.n, config.k)
@@ -114,7 +117,7 @@ fn of(adapter: &CubeDevice) -> Properties {
         largest: has.memory.max_page_size,
         shared: has.hardware.max_shared_memory_size,
         in_step: (has.hardware.plane_size_min, has.hardware.plane_size_max),
-        types: types.into_iter().filter(is_there).map(|(name, _)| name.to_owned()).collect(),
+        types: types.into_iter().filter(is_computed).map(|(name, _)| name.to_owned()).collect(),
         matrices: has.features.matmul.cmma.iter().map(product).collect(),
     }
 }

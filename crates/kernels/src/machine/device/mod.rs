@@ -113,7 +113,7 @@ pub struct Properties {
     pub shared: usize,
     /// The fewest and the most threads that compute in step.
     pub in_step: (u32, u32),
-    /// The types of numbers besides f32 that it computes with: `f16`, `bf16`, `tf32`.
+    /// The types of numbers besides f32 that it computes with: `f16`, `bf16`.
     pub types: Vec<String>,
     /// The products that its matrix units compute, as `f16 x f16 + f32, 16x16x16`.
     pub matrices: Vec<String>,

@@ -8,6 +8,7 @@ use crate::machine::simd::add;
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
 use std::borrow::Cow;
+use std::ops::Range;
 
 /// The numbers of the inputs, row-major.
 pub(super) struct Numbers<'a> {
@@ -69,9 +70,9 @@ impl TaskRows {
         Self { shape, first, count: ROWS.min(shape.queries - first) }
     }
 
-    /// How many keys each row sees.
-    fn seen(self) -> impl Iterator<Item = usize> {
-        let of_batch = move |_| (0..self.count).map(move |row| self.shape.first + self.first + row + 1);
+    /// The keys that each row sees.
+    fn seen(self) -> impl Iterator<Item = Range<usize>> {
+        let of_batch = move |_| (0..self.count).map(move |row| 0..self.shape.first + self.first + row + 1);
         (0..self.shape.batch).flat_map(of_batch)
     }
 

@@ -6,6 +6,7 @@
 
 use super::SLOPE;
 use crate::machine::simd::{LANES, add, sum, vectorised};
+use std::ops::Range;
 
 /// Pairs of a tile: few enough that its rows stay in the nearest cache.
 const PAIRS: usize = 128;
@@ -123,11 +124,10 @@ impl Stretch {
     }
 }
 
-/// Cuts rows, of which each sees the first so many keys, into tiles: gives the stretches of each, and its pairs.
-pub(crate) fn tiles(seen: impl Iterator<Item = usize>, mut each: impl FnMut(&[Stretch], usize)) {
+/// Cuts rows, of which each sees a range of keys, into tiles: gives the stretches of each, and its pairs.
+pub(crate) fn tiles(seen: impl Iterator<Item = Range<usize>>, mut each: impl FnMut(&[Stretch], usize)) {
     let (mut stretches, mut held) = (Vec::new(), 0);
-    for (row, end) in seen.enumerate() {
-        let mut key = 0;
+    for (row, Range { start: mut key, end }) in seen.enumerate() {
         while key < end {
             let len = (end - key).min(PAIRS - held);
             stretches.push(Stretch { row, key, len, at: held });

@@ -65,43 +65,28 @@ pub enum DigitReading {
     Rescaled,
 }
 
-/// Keys of `kind = "radix"`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// How a position is written as digits.
-    pub variant: Variant,
-    /// What a digit becomes.
-    pub digits_as: DigitsAs,
-    /// The trained base.
-    pub beta: usize,
-    /// The number of digits; those that training lengths do not need are reserved for longer texts.
-    pub digits: usize,
-    /// `interpolate`: positions are divided by it; at least 1.
-    pub s: f64,
-    /// `convert`: the base positions are written in, at least `beta`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub beta_new: Option<usize>,
-    /// `convert` of numbers: how the digits of the larger base are read.
-    pub reading: DigitReading,
-    /// Standard deviation of the rows or weights at the start; 0.02 over the root of `digits` unless given, so that
-    /// their sum is as large as a token embedding.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub init_std: Option<f64>,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            variant: Variant::Direct,
-            digits_as: DigitsAs::Rows,
-            beta: 10,
-            digits: 4,
-            s: 1.0,
-            beta_new: None,
-            reading: DigitReading::Rescaled,
-            init_std: None,
-        }
+keys! {
+    /// Keys of `kind = "radix"`.
+    pub struct Config {
+        /// How a position is written as digits.
+        pub variant: Variant = Variant::Direct,
+        /// What a digit becomes.
+        pub digits_as: DigitsAs = DigitsAs::Rows,
+        /// The trained base.
+        pub beta: usize = 10,
+        /// The number of digits; those that training lengths do not need are reserved for longer texts.
+        pub digits: usize = 4,
+        /// `interpolate`: positions are divided by it; at least 1.
+        pub s: f64 = 1.0,
+        /// `convert`: the base positions are written in, at least `beta`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub beta_new: Option<usize> = None,
+        /// `convert` of numbers: how the digits of the larger base are read.
+        pub reading: DigitReading = DigitReading::Rescaled,
+        /// Standard deviation of the rows or weights at the start; 0.02 over the root of `digits` unless given, so that
+        /// their sum is as large as a token embedding.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub init_std: Option<f64> = None,
     }
 }
 
@@ -137,8 +122,7 @@ impl Config {
 
     /// The first position that has no digits.
     fn reach(&self) -> f64 {
-        let scale = if self.variant == Variant::Interpolate { self.s } else { 1.0 };
-        power(self.base() as f64, self.digits) * scale
+        power(self.base() as f64, self.digits) * if self.variant == Variant::Interpolate { self.s } else { 1.0 }
     }
 
     /// The digits of a position, lowest first, as they are read: fractional where interpolated.
@@ -149,8 +133,7 @@ impl Config {
         let digit = |j: usize| (whole / power(base, j)).floor().rem_euclid(base);
         let mut digits: Vec<f64> = (0..self.digits).map(digit).collect();
         match self.variant {
-            Variant::Direct => {}
-            Variant::Interpolate => digits[0] += at - whole,
+            Variant::Direct | Variant::Interpolate => digits[0] += at - whole,
             Variant::Convert if self.digits_as == DigitsAs::Numbers && self.reading == DigitReading::Raw => {}
             Variant::Convert => {
                 let beta = self.beta as f64;
@@ -242,9 +225,9 @@ fn raw_rows(key: &str, beta: usize) -> Error {
 impl Radix {
     /// Reads positions in a larger base with the trained rows or weights; see
     /// [`convert`](crate::extensions::convert).
-    pub fn convert(&mut self, base: Option<usize>, reading: DigitReading, lengths: Lengths) -> Result<()> {
+    pub fn convert(&mut self, base: Option<usize>, reading: DigitReading, divided: bool, lengths: Lengths) -> Result<()> {
         let Config { variant, digits_as, beta, .. } = self.config;
-        if variant != Variant::Direct {
+        if divided || variant != Variant::Direct {
             return Err(Error::usage("`radix` was trained with positions that are not read directly")
                 .hint("convert models with `position.variant = \"direct\"`"));
         }
@@ -320,7 +303,7 @@ impl Position for Radix {
     }
 
     fn check(&self, positions: &Positions) -> Result<()> {
-        let reach = self.config.reach();
+        let reach = self.config.reach() * positions.scale();
         if let Some(largest) = positions.largest().filter(|&largest| largest >= reach) {
             return Err(Error::usage(format!(
                 "`radix` has no digits for position {largest}: {} of base {} end at {reach}",
@@ -332,8 +315,9 @@ impl Position for Radix {
                  \"convert\"]`), or train with more digits",
             ));
         }
-        let fractional = positions.values().iter().find(|m| m.fract() != 0.0);
-        match fractional.filter(|_| self.config.variant != Variant::Interpolate) {
+        let fractional = positions.in_text().iter().find(|m| m.fract() != 0.0);
+        let divides = self.config.variant == Variant::Interpolate || positions.scale() > 1.0;
+        match fractional.filter(|_| !divides) {
             Some(position) => {
                 Err(Error::usage(format!("`radix` has no digits for the fractional position {position}"))
                     .hint("use whole positions, or `variant = \"interpolate\"`"))
@@ -343,17 +327,13 @@ impl Position for Radix {
     }
 
     /// Only from the trained base: a converted position has no interpolation.
-    fn interpolate(&mut self, scale: f64) -> bool {
-        if self.config.variant == Variant::Convert {
-            return false;
-        }
-        self.config.variant = Variant::Interpolate;
-        self.config.s *= scale;
-        true
+    fn interpolates(&self) -> bool {
+        self.config.variant != Variant::Convert
     }
 
-    fn summaries(&self, positions: &[f64]) -> Vec<Summary> {
-        let rows = positions.iter().map(|&m| [vec![m], self.config.coordinates(m)].concat());
+    fn summaries(&self, positions: &Positions) -> Vec<Summary> {
+        let pairs = positions.in_text().iter().zip(positions.values());
+        let rows = pairs.map(|(&m, &read)| [vec![m], self.config.coordinates(read)].concat());
         // The lowest digit comes first.
         let names: Vec<String> = (0..self.config.digits).map(|j| format!("digit {j}")).collect();
         let columns: Vec<&str> = std::iter::once("position").chain(names.iter().map(String::as_str)).collect();

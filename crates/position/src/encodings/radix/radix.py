@@ -9,12 +9,12 @@ class Radix(Encoding):
             return x
         c, variant, beta = self.config, self.config["variant"], self.config["beta"]
         base = c["beta_new"] if variant == "convert" else beta
-        at = positions / c["s"] if variant == "interpolate" else positions
+        at = self.places(positions) / (c["s"] if variant == "interpolate" else 1)
         if at.max() >= float(base) ** c["digits"]:
             raise ValueError(f"no digits for position {int(positions.max())}")
         powers = torch.arange(c["digits"], device=at.device).double()
         digits = (at.floor()[:, None] / base**powers).floor() % base
-        if variant == "interpolate":
+        if variant != "convert":
             digits[:, 0] += at - at.floor()
         if variant == "convert" and not (
             c["digits_as"] == "numbers" and c["reading"] == "raw"

@@ -80,7 +80,7 @@ impl Rope {
         let [tables, bands] = learned.dims();
         let numbers: Vec<f32> = learned.clone().into_data().try_to_vec().unwrap_or_default();
         let inv_freq: Vec<f64> = numbers.iter().map(|l| (f64::from(*l) / FACTOR).exp()).collect();
-        let positions: Vec<f64> = rows.positions.values().iter().map(|m| m / self.interpolation).collect();
+        let positions = rows.positions.values();
         let (count, length) = (rows.positions.rows(), rows.positions.length());
         let angles = || {
             (0..count).flat_map(|row| {
@@ -141,17 +141,17 @@ mod tests {
                 let expected = |rope: &Rope, positions: &Positions| {
                     rotate(x.clone(), &rope.rotation(1).unwrap().table(positions, Side::Query, &device))
                 };
-                let mut rope = built(&Config { fraction, learned: Some(learned), ..Config::default() });
+                let rope = built(&Config { fraction, learned: Some(learned), ..Config::default() });
                 assert!(rope.rotation(1).is_none() && rope.frequencies().is_none());
-                let off = distance(rope.map_query(x.clone(), rows), expected(&plain, &positions));
+                let off = distance(rope.map_heads(x.clone(), Side::Query, rows), expected(&plain, &positions));
                 assert!(off < 1e-3, "{learned:?}: {off}");
                 // Half as fast, by the parameter and by the positions.
                 let halved = positions.map(|m| m / 2.0);
                 let slower = rope.log_frequencies.as_ref().unwrap().val() - (16.0 * 2f64.ln());
                 let learnt = Rope { log_frequencies: Some(Param::from_tensor(slower)), ..rope.clone() };
-                assert!(distance(learnt.map_key(x.clone(), rows), expected(&plain, &halved)) < 1e-3);
-                assert!(rope.interpolate(2.0));
-                assert!(distance(rope.map_key(x.clone(), rows), expected(&plain, &halved)) < 1e-3);
+                assert!(distance(learnt.map_heads(x.clone(), Side::Key, rows), expected(&plain, &halved)) < 1e-3);
+                let interpolated = Rows { positions: &positions.over(2.0), ..rows };
+                assert!(distance(rope.map_heads(x.clone(), Side::Key, interpolated), expected(&plain, &halved)) < 1e-3);
             }
         }
     }

@@ -6,8 +6,9 @@
 use super::{Case, KINDS, PLAIN, with_both_sides};
 use crate::Precision;
 use crate::attention::gpu::supports;
+use crate::attention::spec::Shape;
 use crate::attention::tests::flat_part;
-use crate::attention::{Shape, attention_by_distance, partial_attention};
+use crate::attention::{attention_by_distance, partial_attention};
 use crate::machine::device::adapter;
 use crate::testing::{differentiate, numbers, tensor};
 use burn::tensor::{Device, f16};

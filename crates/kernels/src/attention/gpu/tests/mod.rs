@@ -6,7 +6,7 @@ mod split;
 use crate::Precision;
 use crate::attention::tests::{distances_without_keys, flat_part, rows_without_keys, two_rotations};
 use crate::attention::{
-    Attention, Bias, RelativeVectors, attention, attention_by_distance, partial_attention, reference,
+    Attention, Bias, Terms, attention, attention_by_distance, partial_attention, reference,
 };
 use crate::machine::device::adapter;
 use crate::testing::{assert_matches_on, flat, numbers, padded, tensor};
@@ -136,8 +136,7 @@ impl Case {
             normaliser: std::sync::Arc::new(crate::Softmax),
             scale: 0.7,
             bias: self.bias(kind, &inputs[if far > 0 { 5 } else { 3 }..]),
-            relative: RelativeVectors::default(),
-            counted: None,
+            terms: Terms::default(),
             window: self.window,
             sinks: self.sinks,
             query_scale: self
@@ -167,7 +166,7 @@ impl Case {
             },
             |inputs| {
                 let ([q, k], v, far, options) = self.call(device, kind, inputs);
-                let shape = crate::attention::Shape::of(&q, &k, &v);
+                let shape = crate::attention::spec::Shape::of(&q, &k, &v);
                 match self.border {
                     Some(border) => two_rotations([q, k], far, v, border, &options),
                     None => reference::attention([q, k, v], &options, &shape),
@@ -194,7 +193,7 @@ impl Case {
             },
             |inputs| {
                 let (q, k, v, options) = call(inputs);
-                let shape = crate::attention::Shape::of(&q, &k, &v);
+                let shape = crate::attention::spec::Shape::of(&q, &k, &v);
                 flat_part(reference::partial_attention([q, k, v], &options, &shape))
             },
         );
@@ -205,7 +204,7 @@ impl Case {
 fn tiles_of_either_side_agree_with_the_reference() {
     let Some(device) = adapter("attention on the GPU") else { return };
     let q = tensor::<4>(1, [1, 1, 70, 8], &device);
-    let shape = crate::attention::Shape::of(&q, &q, &q);
+    let shape = crate::attention::spec::Shape::of(&q, &q, &q);
     let side = || super::supports(&q.clone().into(), &shape, Precision::F32).map(|tiles| tiles.side);
     assert!(side().is_some());
     with_both_sides(|| {
@@ -357,7 +356,7 @@ fn large_logits_do_not_overflow() {
     let [q, k, v] = [1, 2, 3].map(|seed| tensor::<4>(seed, [1, 1, 70, 4], &device));
     let q = q.mul_scalar(1e4);
     let options = Attention::causal(4);
-    let shape = crate::attention::Shape::of(&q, &k, &v);
+    let shape = crate::attention::spec::Shape::of(&q, &k, &v);
     let fused = crate::testing::list(attention(q.clone(), k.clone(), v.clone(), &options));
     let expected = crate::testing::list(reference::attention([q, k, v], &options, &shape));
     crate::testing::assert_close("large logits", &fused, &expected, 2e-3);

@@ -2,7 +2,8 @@
 
 use super::{Case, KINDS, PLAIN};
 use crate::attention::gpu::split::{FEW, PIECE};
-use crate::attention::{Attention, Shape, attention, reference};
+use crate::attention::spec::Shape;
+use crate::attention::{Attention, attention, reference};
 use crate::machine::device::adapter;
 use crate::testing::{assert_close, list, tensor};
 use crate::{machine::device::counted, partial_attention};

@@ -1,0 +1,22 @@
+//! Fused attention on the CPU, a block of queries at a time.
+
+mod backward;
+mod call;
+mod forward;
+mod gradient;
+mod split;
+mod sums;
+
+pub(super) use backward::backward;
+pub(super) use call::{Call, INPUTS};
+
+use burn_flex::FlexTensor;
+
+/// The output and what the backward pass is told of each row.
+pub(super) fn forward(call: &Call) -> [FlexTensor; 2] {
+    let engine = call.engine();
+    match split::ranges(call, &engine) {
+        Some(ranges) => split::forward(&engine, &ranges),
+        None => forward::forward(&engine),
+    }
+}

@@ -3,9 +3,9 @@
 #
 #   sh tests/release.sh      builds the program unless LONGWAVE names one: about two minutes
 #
-# The archive is unpacked and its program run in an empty folder; bash loads the completions; the manual pages name every
-# command; where dpkg-deb is there, the package is unpacked and its program run. The unpacked source passes `cargo check`, so that
-# `cargo install --path crates/cli --locked` has all that it needs. A wheel's name says the processor of its program.
+# Archive, package (where dpkg-deb is there) and wheel (where python3 has venv) each train a small model and draw its figure, in an empty
+# folder. bash loads the completions; the manual pages name every command. The unpacked source passes `cargo check`, so that `cargo
+# install --path crates/cli --locked` has all that it needs. A wheel's name says the processor of its program.
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -20,8 +20,19 @@ if command -v sha256sum >/dev/null; then sha256sum --quiet --check SHA256SUMS; f
 cd "$work"
 folder=$(basename "$work"/dist/longwave-*-"$(rustc -vV | sed -n 's/^host: //p')".tar.gz .tar.gz)
 tar -xzf "dist/$folder.tar.gz"
-mkdir empty
-(cd empty && "../$folder/longwave" init rope.toml --out mine.toml && "../$folder/longwave" validate mine.toml) >/dev/null
+
+# main_job PROGRAM FOLDER: a small training and its figure, in an empty folder.
+main_job() {
+    mkdir "$2"
+    (
+        cd "$2" && "$1" init rope.toml --out mine.toml &&
+            "$1" train mine.toml --set model.size=nano --set train.length=32 --set train.steps=20 --set train.batch_tokens=256 &&
+            "$1" report runs/mine-0 --figure figure.svg --width 85mm
+    ) >"$2.log" 2>&1 || { cat "$2.log" >&2; exit 1; }
+    [ -s "$2/figure.svg" ]
+}
+export LONGWAVE_CACHE="$work/cache"
+main_job "$work/$folder/longwave" archive
 
 if command -v bash >/dev/null; then
     bash -euc '. "$1"/completions/longwave.bash && complete -p longwave >/dev/null' bash "$folder"
@@ -33,7 +44,7 @@ done
 if command -v dpkg-deb >/dev/null; then
     dpkg-deb -x dist/longwave_*.deb installed
     [ -s installed/usr/share/man/man1/longwave-train.1.gz ]
-    (cd empty && ../installed/usr/bin/longwave inspect mine.toml) | grep -q '^rope: '
+    main_job "$work/installed/usr/bin/longwave" package
 fi
 
 # Everything that build scripts and `include_bytes!` read must be in the source.
@@ -53,5 +64,11 @@ if command -v python3 >/dev/null; then
         exit 1
     fi
     case $(uname -s) in Linux) [ -s dist/longwave-*-manylinux_2_*_"$(uname -m)".whl ] ;; esac
+    if python3 -m venv python 2>/dev/null; then
+        python/bin/pip install --quiet --disable-pip-version-check --no-index dist/longwave-*.whl
+        main_job "$work/python/bin/longwave" wheel
+    else
+        echo "LEFT OUT: the wheel is not installed: python3 has no venv"
+    fi
 fi
 echo "the release works"

@@ -6,7 +6,7 @@ use longwave_core::Result;
 use longwave_eval::Obstacle;
 use longwave_model::complex_weights::WeightKind;
 use longwave_model::config::Resolved;
-use longwave_position::{Dimensions, Init, Reading};
+use longwave_position::{Init, Reading};
 use longwave_train::{RunConfig, memory_check, reading_after};
 
 /// How a config's model reads positions after its last stage, with fresh parameters, and the model's sizes. Only the
@@ -14,9 +14,9 @@ use longwave_train::{RunConfig, memory_check, reading_after};
 ///
 /// # Errors
 /// The encoding does not fit the model's sizes or its parts, or the extension of a stage does not apply.
-pub fn reading_of(config: &RunConfig) -> Result<(Reading, Dimensions)> {
+pub fn reading_of(config: &RunConfig) -> Result<(Reading, Resolved)> {
     let (fresh, resolved) = first(config, &Init::new(config.seed, &Device::flex()), 1)?;
-    Ok((reading_after(config, &fresh, config.last_stage())?, resolved.dimensions))
+    Ok((reading_after(config, &fresh, config.last_stage())?, resolved))
 }
 
 /// The same with parameters that have shapes and no numbers yet: enough to check a config, whatever its sizes.

@@ -17,4 +17,4 @@ pub mod tables;
 pub mod typeset;
 
 pub use attention::Attention;
-pub use picture::{Detail, Picture, View, pictures};
+pub use picture::{Detail, ModelPart, Picture, View, pictures};

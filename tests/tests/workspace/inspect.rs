@@ -243,6 +243,30 @@ fn the_way_of_attention_is_said() {
     assert_eq!(json[0]["layers"][0]["route"], "fused");
 }
 
+/// What `[model]` does to attention besides the encoding, as lines and as numbers.
+#[test]
+fn what_the_model_does_to_attention_is_said() {
+    let set =
+        |keys: &[&'static str]| -> Vec<&'static str> { keys.iter().flat_map(|key| ["--set", key]).collect() };
+    let lines = |position: &str, keys: &[&'static str]| {
+        let text = shown(position, &set(keys));
+        let lines = text.lines().skip_while(|line| !line.starts_with("model "));
+        lines.take_while(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
+    };
+    let some_heads = "{ kind = \"alibi\", heads = \"H/2\", slopes = \"linear\" }";
+    let adaptive =
+        lines(some_heads, &["model.attention=entmax", "model.log_n=adaptive", "model.log_n_bias=true"]);
+    let stick = "model.attention={ kind = \"stick_breaking\", remainder = \"bias\" }";
+    let all = [stick, "model.attention_gate=head", "model.norm_attention_output=true", "model.qk_norm=rms"];
+    let canon = ["model.canon=[\"attention\", \"feed_forward\"]", "model.attention=lssar"];
+    let all = lines("{ kind = \"none\" }", &all);
+    insta::assert_snapshot!([adaptive, all, lines("{ kind = \"none\" }", &canon)].join("\n\n"));
+    let keys = [&set(&["model.attention_gate=channel"])[..], &["--json"]].concat();
+    let json: Value = serde_json::from_str(&shown("{ kind = \"rope\" }", &keys)).unwrap();
+    assert_eq!(json[0]["model"][0]["setting"], "attention_gate = \"channel\"");
+    assert!(!shown("{ kind = \"rope\" }", &[]).contains("\nmodel "));
+}
+
 fn listed(arguments: &[&str]) -> Outcome {
     Project::new().run(&[&["inspect"], arguments].concat())
 }

@@ -14,10 +14,10 @@ use longwave_data::Split;
 use longwave_eval::{Sample, memory_check};
 use longwave_experiment::{FoundRun, reading_of};
 use longwave_inspect::typeset::SYMBOLS;
-use longwave_inspect::{Attention, Detail, Picture, View, catalog, charts, pictures, tables};
+use longwave_inspect::{Attention, Detail, ModelPart, Picture, View, catalog, charts, pictures, tables};
 use longwave_model::config::Resolved;
 use longwave_model::{Gpt, Size};
-use longwave_position::{Dimensions, Lengths, Reading, Tokens};
+use longwave_position::{Lengths, Reading, Tokens};
 use longwave_train::Trained;
 use longwave_train::run::CheckpointId;
 use serde::Serialize;
@@ -66,11 +66,12 @@ struct Looked {
     /// In words, for the page.
     of: String,
     reading: Reading,
-    dimensions: Dimensions,
+    /// The model's sizes and keys.
+    resolved: Resolved,
     /// L in tokens.
     train_length: usize,
-    /// A trained model and its sizes.
-    model: Option<(Gpt, Resolved)>,
+    /// A trained model.
+    model: Option<Gpt>,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
@@ -90,10 +91,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let extend = one_extension(arguments.extend.as_deref())?;
     let read = extend.apply(&looked.reading, lengths)?;
     let detail = if arguments.out.is_some() { Detail::Drawing } else { Detail::Text };
-    let view = View { lengths, dimensions: &looked.dimensions, detail };
+    let view = View { lengths, dimensions: &looked.resolved.dimensions, detail };
     let mut pictures = pictures(&looked.reading, &read, &extend, &view)?;
-    if let Some((model, resolved)) = &looked.model {
-        let attention = match sample(named, arguments.checkpoint, resolved, lengths.length) {
+    let parts = ModelPart::all(&looked.resolved, &looked.reading)?;
+    for picture in &mut pictures {
+        picture.model.clone_from(&parts);
+    }
+    if let Some(model) = &looked.model {
+        let attention = match sample(named, arguments.checkpoint, &looked.resolved, lengths.length) {
             Ok(sample) => Attention::measure(model, &read, train, &sample)?,
             // The pictures need no text.
             Err(error) => Attention::None { why_not: error.message().to_owned() },
@@ -119,10 +124,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 fn of_config(path: &Path, set: &[String]) -> Result<Looked> {
     let in_folder = path.join("config.toml");
     let config = load_config(if in_folder.is_file() { &in_folder } else { path }, set)?;
-    let (reading, dimensions) = reading_of(&config.run)?;
+    let (reading, resolved) = reading_of(&config.run)?;
     let (name, kind) = (&config.run.name, config.run.position.name());
     let of = if *name == kind { name.clone() } else { format!("{name}: {kind}") };
-    Ok(Looked { of, reading, dimensions, train_length: config.run.train.length, model: None })
+    Ok(Looked { of, reading, resolved, train_length: config.run.train.length, model: None })
 }
 
 /// An encoding with the parameters of a run's checkpoint.
@@ -132,9 +137,9 @@ fn of_run(folder: &Path, checkpoint: CheckpointId) -> Result<Looked> {
     Ok(Looked {
         of: format!("{}: {} after {} steps", config.name, config.position.name(), meta.step),
         reading: model.position.clone(),
-        dimensions: resolved.dimensions,
         train_length: config.train.length,
-        model: Some((model, resolved)),
+        resolved,
+        model: Some(model),
     })
 }
 

@@ -5,6 +5,7 @@
 //! tables ([`Summary`]), and a matrix: the vectors that enter the hidden state, or the logits of tokens that are
 //! all alike.
 
+mod model_part;
 mod probe;
 mod text;
 
@@ -21,6 +22,7 @@ use longwave_position::{Dimensions, Encoding, ExtensionConfig, Lengths, Position
 use serde::Serialize;
 use std::f64::consts::TAU;
 
+pub use model_part::ModelPart;
 use probe::Probe;
 
 /// Positions that an encoding's own tables show: two less than this many at most.
@@ -87,6 +89,9 @@ pub struct Picture {
     pub extend_formula: &'static str,
     /// The layers that read the encoding, as the extension leaves them.
     pub layers: Vec<Layer>,
+    /// What the model does to attention besides the encodings.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub model: Vec<ModelPart>,
     /// Whether all layers are alike and see everything, which goes without saying.
     #[serde(skip)]
     pub alike: bool,
@@ -262,6 +267,7 @@ fn picture(
             .find(|entry| entry.kind == extend.kind())
             .map_or("", |entry| entry.formula),
         layers: layers(read, indices[1], lengths.length, dimensions.width),
+        model: Vec::new(),
         alike: alike(read),
         spectrum: encodings[0]
             .frequencies()

@@ -81,6 +81,9 @@ impl Picture {
         if !self.alike || !same {
             text.extend(self.layers.iter().map(|one| layer(one, !same)));
         }
+        for (index, part) in self.model.iter().enumerate() {
+            let _ = writeln!(text, "{:<10}  {part}", if index == 0 { "model" } else { "" });
+        }
         if self.spectrum.is_none() {
             text.push_str("it is not made of frequencies\n");
         }

@@ -87,15 +87,7 @@ pub trait Normaliser: Debug + Send + Sync {
 }
 
 /// The weights of scores `[batch, heads, queries, keys]` of queries from place `first` on; minus infinity where a key is hidden.
-///
-/// # Panics
-/// The last query's own key is not among the keys.
 pub fn normalise(scores: Tensor<4>, normaliser: &Arc<dyn Normaliser>, first: usize) -> Tensor<4> {
-    let [_, _, queries, keys] = scores.dims();
-    assert!(
-        first.checked_add(queries).is_some_and(|end| end <= keys),
-        "weights of scores: {queries} queries from place {first} on, for {keys} keys"
-    );
     let [weights] = run(Normalise { normaliser: Arc::clone(normaliser), first }, [scores.into()]);
     weights.tensor()
 }
@@ -117,7 +109,7 @@ impl Op<1> for Normalise {
         let shape @ [_, _, queries, keys] = scores.layout().shape().dims();
         let place = move |row: usize| {
             let query = self.first + row % queries;
-            Place { query, own: query }
+            Place { query, own: query.min(keys - 1) }
         };
         let mut weights = values(&scores).into_owned();
         let mut kept = vec![0.0; weights.len() / keys];

@@ -1,3 +1,8 @@
+//! `abf`: another base (adjusted base frequency).
+//!
+//! `inv_freq'_i = inv_freq_i (new_base / base)^(-2i/d)`, that is `new_base^(-2i/d)` (Xiong et al. 2023, arXiv:2309.16039,
+//! with 500,000). It is meant for continued training: read without any, it changes a model at every length,
+//! the training length included.
 
 use super::su_ntk_old::times;
 use crate::encoding::check_above;

@@ -1,3 +1,8 @@
+//! `dynamic_linear`: position interpolation by the length that is read.
+//!
+//! `inv_freq'_i = inv_freq_i L / max(length, L)` (the dynamic form of arXiv:2306.15595; baseline of
+//! arXiv:2402.17463 and of the `YaRN` repository): `linear` whose scale is always the evaluated length over
+//! L, never a given one. A cache of rotated keys would be wrong as soon as the text grows.
 
 use crate::extension::{Band, Example, Extend, Lengths, divide_positions};
 use crate::reading::Reading;

@@ -1,3 +1,9 @@
+//! `dynamic_ntk`: NTK-aware base conversion by the length that is read.
+//!
+//! `base' = base (f length / L - (f - 1))^(d / (d - 2))` past L, unchanged up to it (emozilla 2023;
+//! `"dynamic"` in transformers and in the `YaRN` repository). `factor` f = 1 is `ntk` with the scale
+//! length / L; a larger one converts further, as a model served with the fixed factor f would. A cache
+//! of rotated keys would be wrong as soon as the text grows.
 
 use super::ntk::converted;
 use crate::encoding::check_not_below;

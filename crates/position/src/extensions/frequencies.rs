@@ -1,3 +1,8 @@
+//! `frequencies`: any frequencies at all.
+//!
+//! `inv_freq'_i` are given in radians per position, one for each band, fastest first; `attention_factor`
+//! multiplies cos and sin of q and k, so logits by its square. For methods that are not on the list, and for
+//! frequencies found elsewhere. They are used at every length.
 
 use crate::encoding::check_not_below;
 use crate::extension::{Band, Example, FrequencyRule, Lengths, check_attention_factor};

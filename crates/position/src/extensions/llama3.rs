@@ -1,3 +1,10 @@
+//! `llama3`: the frequency scaling of Llama 3.1.
+//!
+//! With turns `t_i = L inv_freq_i / 2 pi`: bands of fewer than `low_freq_factor` turns are interpolated
+//! (`inv_freq / s`), those of more than `high_freq_factor` kept, and between them
+//! `inv_freq'_i = (1 - m) inv_freq_i / s + m inv_freq_i`, `m = (t_i - low) / (high - low)` (Llama Team 2024,
+//! arXiv:2407.21783; `"llama3"` in transformers): the ramp of `ntk_by_parts` in the paper's form with other
+//! ends, and no temperature.
 
 use super::ramp::{Parts, Ramp};
 use crate::encoding::check_positive;

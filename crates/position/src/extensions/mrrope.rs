@@ -1,3 +1,10 @@
+//! `mrrope`: mixed-radix conversion between the bands that are kept and those that are interpolated.
+//!
+//! `inv_freq'_i = inv_freq_i s^(-e_i)`, `t_i = clip(i - lo, 0, N)`, `N = max(hi - lo, 1)`, where lo is the last band of
+//! more than `beta` turns in L tokens (0 where there is none: the fastest band is always kept) and hi the
+//! first of fewer than `alpha` (d/2 where there is none). `variant = "uni"`: `e = t / N`, the radix grows
+//! evenly; `"pro"`: `e = t (t + 1) / (N (N + 1))`, progressively (arXiv:2601.22181). Cos and sin are scaled
+//! as in `yarn`.
 
 use super::ramp::{Parts, Ramp, yarn_factor};
 use crate::extension::{Band, Example, FrequencyRule, Lengths, Scale};

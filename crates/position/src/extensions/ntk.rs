@@ -1,3 +1,8 @@
+//! `ntk`: NTK-aware base conversion.
+//!
+//! `base' = base s^(d / (d - 2))`, `inv_freq'_i = base'^(-2i/d) = inv_freq_i s^(-2i/(d-2))`
+//! (Peng et al. 2023, arXiv:2309.00071, definition 1): the fastest band keeps its frequency, the slowest
+//! is exactly interpolated (`inv_freq / s`), and the others lie between. Nothing is trained.
 
 use crate::extension::{Band, Example, FrequencyRule, Lengths, Scale, Shifts};
 use crate::frequency::Frequencies;

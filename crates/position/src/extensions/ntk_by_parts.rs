@@ -1,3 +1,11 @@
+//! `ntk_by_parts`: interpolates slow bands and keeps fast ones.
+//!
+//! `inv_freq'_i = inv_freq_i ((1 - g_i) / s + g_i)`: bands of at least `beta` turns in L tokens are kept
+//! (g = 1), those of at most `alpha` are interpolated (g = 0) (Peng et al. 2023, arXiv:2309.00071,
+//! section 3.2). Between them `ramp = "paper"` rises with the turns, `ramp = "code"` with the band's index, from
+//! `max(floor c(beta), 0)` to `min(ceil c(alpha), d - 1)`, `c(turns) = d ln(L / (2 pi turns)) / (2 ln base)`, as
+//! the published programs do. At L below 201 no band makes 32 turns: the paper's ramp then slows even the
+//! fastest band, the code's keeps it.
 
 use super::ramp::{Parts, Ramp};
 use crate::extension::{Band, Example, FrequencyRule, Lengths, Scale};

@@ -1,3 +1,8 @@
+//! `su_ntk_fixed`: Su's corrected base conversion.
+//!
+//! `inv_freq'_i = inv_freq_i s^(-2(i+1)/d)` (Su 2023, kexue.fm/archives/9706:
+//! `1 / (lambda^m beta^(m-1))`, `lambda = s^(2/d)`, `beta = base^(2/d)`, m = i + 1). The slowest band is exactly
+//! interpolated (`inv_freq / s`); the fastest is already slowed by lambda.
 
 use crate::extension::{Band, Example, FrequencyRule, Lengths, Scale};
 use crate::frequency::Frequencies;

@@ -1,3 +1,8 @@
+//! `su_ntk_mixed`: Su's mixed-radix base conversion.
+//!
+//! `inv_freq'_i = inv_freq_i exp(-a m^e)`, `a = ln s / (d/2)^e`, m = i + 1 (Su 2023, kexue.fm/archives/9706; `e` is
+//! `b` there). The slowest band is exactly interpolated for every exponent; 0 is `linear`, 1 is
+//! `su_ntk_fixed`, and 0.625 was best in that post. The published program uses 0.75.
 
 use crate::encoding::check_not_below;
 use crate::extension::{Band, Example, FrequencyRule, Lengths, Scale};

@@ -1,3 +1,11 @@
+//! `su_ntk_old`: Su's first base conversion.
+//!
+//! On a model whose base is its training length (`base = "L"`), it reads texts of L' tokens with the base L': `FMRoPE`'s reading
+//! ("Frequency Bands in `RoPE`", Oka et al., ICLR 2026, section 6.1).
+//!
+//! `base' = base s`, so `inv_freq'_i = inv_freq_i s^(-2i/d)` (Su 2023, kexue.fm/archives/9675): positions in base
+//! beta = base^(2/d) are read in base beta s^(2/d). The fastest band keeps its frequency; the slowest is divided
+//! by `s^(1 - 2/d)` only, a little less than s.
 
 use crate::extension::{Band, Example, FrequencyRule, Lengths, Scale};
 use crate::frequency::Frequencies;

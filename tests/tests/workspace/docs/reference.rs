@@ -7,6 +7,7 @@ use longwave_eval::fields;
 use longwave_eval::row::columns::columns;
 use serde_json::Value;
 use std::fmt::Write as _;
+use std::fs;
 
 /// With `UPDATE_DOCS=1` the pages are written again.
 #[test]
@@ -24,6 +25,30 @@ fn the_reference_is_what_the_program_says() {
     ];
     for (name, text) in pages {
         hold(name, &text);
+    }
+}
+
+/// What a reader looks for by the name of a kind is in the file of that name, whose head says what it is, from where.
+#[test]
+fn every_kind_has_a_file_of_its_name() {
+    let list: Value = serde_json::from_str(&program(&["inspect", "--list", "--json"])).unwrap();
+    for folder in ["encodings", "extensions"] {
+        for entry in list[folder].as_array().unwrap() {
+            let kind = entry["kind"].as_str().unwrap();
+            let files = [format!("{kind}.rs"), format!("{kind}/mod.rs")];
+            let mut files =
+                files.iter().map(|file| repository("crates/position/src").join(folder).join(file));
+            let file =
+                files.find(|file| file.is_file()).unwrap_or_else(|| panic!("{folder}: no file for {kind}"));
+            let text = fs::read_to_string(&file).unwrap();
+            let head: Vec<&str> = text.lines().take_while(|line| line.starts_with("//!")).collect();
+            let begin = format!("//! `{kind}`: ");
+            assert!(
+                head.first().is_some_and(|line| line.starts_with(&begin)),
+                "{file:?} does not begin with {begin}"
+            );
+            assert!(head.len() >= 3, "{file:?} does not say what it computes, and from where");
+        }
     }
 }
 

@@ -45,8 +45,8 @@ impl ModelPart {
             ),
             ("log_n", of_log_n(*log_n, resolved.config.log_n_bias), &["log_n", "adaptive_log_n"]),
         ];
-        let values = serde_json::to_value(&resolved.config).map_err(|error| {
-            Error::failed(format!("the keys of `[model]` cannot be written as JSON: {error}"))
+        let values = toml::Table::try_from(&resolved.config).map_err(|error| {
+            Error::failed(format!("the keys of `[model]` cannot be written as TOML: {error}"))
         })?;
         let part = |(key, does, fields): (&str, Option<String>, &[&str])| {
             let (among, copies) =
@@ -67,7 +67,7 @@ impl ModelPart {
             } else {
                 does?
             };
-            let setting = format!("{key} = {}", in_config(&values[key]));
+            let setting = format!("{key} = {}", values[key]);
             Some(Self { setting, does, parameters, copies, added: copies * of_copy })
         };
         Ok(is_there.into_iter().filter_map(part).collect())
@@ -85,19 +85,6 @@ impl fmt::Display for ModelPart {
         let each =
             if self.copies > 1 { format!(" in each of {} layers", self.copies) } else { String::new() };
         write!(f, "; {}{each}, {} parameters", shapes.join(", "), self.added)
-    }
-}
-
-/// A value as TOML has it in one line.
-fn in_config(value: &serde_json::Value) -> String {
-    match value.as_object() {
-        Some(keys) => {
-            let (kind, others): (Vec<_>, Vec<_>) = keys.iter().partition(|(key, _)| *key == "kind");
-            let keys: Vec<String> =
-                kind.into_iter().chain(others).map(|(key, value)| format!("{key} = {value}")).collect();
-            format!("{{ {} }}", keys.join(", "))
-        }
-        None => value.to_string().replace(',', ", "),
     }
 }
 

@@ -28,6 +28,18 @@ pub struct Block {
     pub feed_forward: FeedForward,
 }
 
+/// What a pass brings to a block, beside the stream.
+pub(crate) struct BlockPass<'a> {
+    /// The tokens that are read; the positions begin with those of `before`.
+    pub(crate) rows: Rows<'a>,
+    /// What the block was given for the tokens before, which attention sees too: `[batch, tokens, width]`.
+    pub(crate) before: Option<&'a Tensor<3>>,
+    pub(crate) reading: &'a Reading,
+    pub(crate) rotations: &'a mut Rotations,
+    /// In training.
+    pub(crate) dropout: Option<&'a Dropout>,
+}
+
 impl Block {
     /// Fresh weights.
     pub fn new(resolved: &Resolved, weight_kind: WeightKind, layer: usize, init: &Init) -> Self {
@@ -62,37 +74,30 @@ impl Block {
         convolved(self.attention_canon.as_ref(), self.attention_norm.forward(x))
     }
 
-    /// The stream after attention, `[batch, length, width]` -> the same. `before` `[batch, tokens, width]` is what the block
-    /// was given for the tokens before, which attention sees too; `rows.positions` then begin with theirs.
-    pub fn attend(
-        &self,
-        x: Tensor<3>,
-        before: Option<&Tensor<3>>,
-        rows: Rows<'_>,
-        reading: &Reading,
-        rotations: &mut Rotations,
-        dropout: Option<&Dropout>,
-    ) -> Tensor<3> {
+    /// The stream after attention, `[batch, length, width]` -> the same.
+    pub(crate) fn attend(&self, x: Tensor<3>, pass: &mut BlockPass<'_>) -> Tensor<3> {
+        let BlockPass { rows, before, reading, .. } = *pass;
+        let rotations = &mut *pass.rotations;
         let place = || format!("blocks.{}.attention", rows.layer);
         let Some(before) = before else {
             let [normed, x] = self.attention_norm.forward_residual(x);
             let normed = convolved(self.attention_canon.as_ref(), normed);
-            return added(x, dropout, &place, |onto| {
+            return added(x, pass.dropout, &place, |onto| {
                 self.attention.forward(normed, onto, rows, reading, rotations)
             });
         };
         let seen = self.attention_input(Tensor::cat(vec![before.clone(), x.clone()], 1));
-        added(x, dropout, &place, |onto| {
+        added(x, pass.dropout, &place, |onto| {
             self.attention.forward_after(seen, before.dims()[1], onto, rows, reading, rotations)
         })
     }
 
-    /// The stream after the feed-forward layer of the block `layer`, `[batch, length, width]` -> the same.
-    pub fn feed(&self, h: Tensor<3>, layer: usize, dropout: Option<&Dropout>) -> Tensor<3> {
-        let place = || format!("blocks.{layer}.feed_forward");
+    /// The stream after the feed-forward layer, `[batch, length, width]` -> the same.
+    pub(crate) fn feed(&self, h: Tensor<3>, pass: &BlockPass<'_>) -> Tensor<3> {
+        let place = || format!("blocks.{}.feed_forward", pass.rows.layer);
         let [normed, h] = self.feed_forward_norm.forward_residual(h);
         let normed = convolved(self.feed_forward_canon.as_ref(), normed);
-        added(h, dropout, &place, |onto| self.feed_forward.forward(normed, onto))
+        added(h, pass.dropout, &place, |onto| self.feed_forward.forward(normed, onto))
     }
 }
 

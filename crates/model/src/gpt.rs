@@ -1,7 +1,7 @@
 //! The model, from tokens to losses.
 
 use crate::attention::Rotations;
-use crate::block::Block;
+use crate::block::{Block, BlockPass};
 use crate::complex_weights::WeightKind;
 use crate::config::Resolved;
 use crate::dropout::Dropout;
@@ -174,11 +174,16 @@ impl Gpt {
             if memory.is_some() {
                 inputs.push(x.clone());
             }
-            let before = memory.and_then(|memory| memory.layer(layer));
-            let rows = Rows { positions: seen, ..rows };
-            x = block.attend(x, before, rows, pass.reading, &mut rotations, pass.dropout);
+            let mut part = BlockPass {
+                rows: Rows { positions: seen, ..rows },
+                before: memory.and_then(|memory| memory.layer(layer)),
+                reading: pass.reading,
+                rotations: &mut rotations,
+                dropout: pass.dropout,
+            };
+            x = block.attend(x, &mut part);
             watch(Place::Attention(layer), &x)?;
-            x = block.feed(x, layer, pass.dropout);
+            x = block.feed(x, &part);
             watch(Place::FeedForward(layer), &x)?;
         }
         let hidden = self.norm.forward(x);

@@ -285,63 +285,47 @@ impl<'a> Trainer<'a> {
         show: &mut dyn FnMut(&Event),
     ) -> Result<Ended> {
         let config = self.config();
-        let run = &self.run.config;
         let schedule = Schedule::new(config);
         let windows =
             validation_windows(self.dataset.tokens(Split::Valid), config.length, config.validation_tokens);
-        let kept = run.kept_steps();
+        let kept = self.run.config.kept_steps();
         let mut pending = PendingStats::new();
         while self.stage_step() < config.steps && !self.is_out_of_patience() {
             pending.begin();
             match self.attempt(&schedule, stop) {
                 Ok(Attempt::Done(output)) => pending.push(output),
-                ended => {
-                    let earlier = self.record(&mut pending, None, metrics, show)?;
-                    metrics.flush()?;
-                    if let Some(failure) = earlier {
-                        return Ok(Ended::NotFinite(failure));
-                    }
-                    if let Attempt::NotFinite(failure) = ended? {
-                        return Ok(Ended::NotFinite(failure));
-                    }
-                    self.save_last(metrics, show)?;
-                    return Ok(Ended::Interrupted);
-                }
+                ended => return self.leave(ended, &mut pending, metrics, show),
             }
-            let step = self.stage_step();
-            let due = |every: u64| step.is_multiple_of(every) || step == config.steps;
-            let (validates, saves) = (due(config.validate_every()), due(config.checkpoint_every()));
-            let stable = self.stage == 0 && step == schedule.stable_end();
-            let keeps = kept.binary_search(&self.step).is_ok();
-            if validates || saves || stable || keeps || pending.is_full() {
-                let windows = validates.then_some(&*windows);
+            let due = self.due(&schedule, &kept);
+            if due.any() || pending.is_full() {
+                let windows = due.validation.then_some(&*windows);
                 if let Some(failure) = self.record(&mut pending, windows, metrics, show)? {
                     return Ok(Ended::NotFinite(failure));
                 }
             }
-            let ends = step == config.steps || self.is_out_of_patience();
-            // A checkpoint never knows of steps that the metrics lack.
-            if stable || keeps || ends {
-                metrics.flush()?;
-            }
-            if keeps {
-                self.keep_step()?;
-            }
-            if stable {
-                self.save_stable()?;
-            }
-            if ends && run.last_stage() > 0 {
-                self.save(CheckpointId::Stage(self.stage))?;
-            }
-            if ends && self.stage == run.last_stage() {
-                metrics.finish()?;
-            }
-            // Training never goes back to before its best weights, which replace those that were best before.
-            if saves || ends || self.best.is_some_and(|best| best.step == self.step) {
-                self.save_last(metrics, show)?;
-            }
+            self.save_due(due, metrics, show)?;
         }
         Ok(Ended::Done)
+    }
+
+    /// Ends a stage whose step was not done: records the steps before it, and writes a checkpoint where it was asked to stop.
+    fn leave(
+        &mut self,
+        ended: Result<Attempt>,
+        pending: &mut PendingStats,
+        metrics: &mut Metrics,
+        show: &mut dyn FnMut(&Event),
+    ) -> Result<Ended> {
+        let earlier = self.record(pending, None, metrics, show)?;
+        metrics.flush()?;
+        if let Some(failure) = earlier {
+            return Ok(Ended::NotFinite(failure));
+        }
+        if let Attempt::NotFinite(failure) = ended? {
+            return Ok(Ended::NotFinite(failure));
+        }
+        self.save_last(metrics, show)?;
+        Ok(Ended::Interrupted)
     }
 
     /// Reads the numbers of the pending steps, validates on windows if there are any, writes and shows them. Ends before the

@@ -5,10 +5,73 @@ use crate::checkpoint::{self, Best, Meta};
 use crate::metrics::Metrics;
 use crate::restore::recorded;
 use crate::run::{CheckpointId, best_of_stable, best_weights};
+use crate::schedule::Schedule;
 use longwave_core::{Result, file};
 use std::path::PathBuf;
 
+/// What is to be done after a step.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Due {
+    pub(super) validation: bool,
+    /// The checkpoint that training goes on from.
+    last: bool,
+    /// The state before the final decay.
+    stable: bool,
+    /// The weights of this step.
+    kept: bool,
+}
+
+impl Due {
+    pub(super) fn any(self) -> bool {
+        self.validation || self.last || self.stable || self.kept
+    }
+}
+
 impl Trainer<'_> {
+    /// What is to be done now that a step of the stage at hand is done; `kept` are the steps whose weights are kept, ascending.
+    pub(super) fn due(&self, schedule: &Schedule, kept: &[u64]) -> Due {
+        let (config, step) = (self.config(), self.stage_step());
+        let due = |every: u64| step.is_multiple_of(every) || step == config.steps;
+        Due {
+            validation: due(config.validate_every()),
+            last: due(config.checkpoint_every()),
+            stable: self.stage == 0 && step == schedule.stable_end(),
+            kept: kept.binary_search(&self.step).is_ok(),
+        }
+    }
+
+    /// Writes the checkpoints of this step, whose metrics are recorded.
+    pub(super) fn save_due(
+        &mut self,
+        due: Due,
+        metrics: &mut Metrics,
+        show: &mut dyn FnMut(&Event),
+    ) -> Result<()> {
+        let ends = self.stage_step() == self.config().steps || self.is_out_of_patience();
+        let last_stage = self.run.config.last_stage();
+        // A checkpoint never knows of steps that the metrics lack.
+        if due.stable || due.kept || ends {
+            metrics.flush()?;
+        }
+        if due.kept {
+            self.keep_step()?;
+        }
+        if due.stable {
+            self.save_stable()?;
+        }
+        if ends && last_stage > 0 {
+            self.save(CheckpointId::Stage(self.stage))?;
+        }
+        if ends && self.stage == last_stage {
+            metrics.finish()?;
+        }
+        // Training never goes back to before its best weights, which replace those that were best before.
+        if due.last || ends || self.best.is_some_and(|best| best.step == self.step) {
+            self.save_last(metrics, show)?;
+        }
+        Ok(())
+    }
+
     pub(super) fn keep_best(&mut self, loss: f64) -> Result<()> {
         self.without_improvement += 1;
         if self.best.is_none_or(|best| loss < best.loss) {
@@ -41,7 +104,7 @@ impl Trainer<'_> {
 
     /// Writes the state before the final decay of `wsd`, and keeps the best weights of until then: the decay may find better
     /// ones, which a run that goes on from here has never had.
-    pub(super) fn save_stable(&self) -> Result<()> {
+    fn save_stable(&self) -> Result<()> {
         self.save(CheckpointId::Stable)?;
         let (best, kept) = (self.run.checkpoint(CheckpointId::Best), best_of_stable(&self.run.folder));
         if self.best.is_some() && best.exists() { file::link(&best, &kept) } else { Ok(()) }
@@ -63,7 +126,7 @@ impl Trainer<'_> {
     }
 
     /// Writes the weights of this step, which nothing replaces.
-    pub(super) fn keep_step(&self) -> Result<()> {
+    fn keep_step(&self) -> Result<()> {
         let path = self.run.checkpoint(CheckpointId::Step(self.step));
         checkpoint::save(&path, self.model(), None, &[], &self.meta()?)
     }

@@ -6,7 +6,8 @@
 
 `sh tests/torch.sh` does all of it. The first command writes one folder for each encoding, and for each extension of each, with our numbers
 in `expected.safetensors`. It ends with 1 if a logit is off by more than 1e-4, or a gradient by more than 1e-4 of the largest of its
-parameter (of 1 where that is less). It names and counts the models that have no numbers of ours. The second folder is written: a model that was trained a few steps further, with its logits.
+parameter (of 1 where that is less). It names and counts the models that have no numbers of ours. The second folder is written: a model
+that was trained a few steps further, with its logits.
 """
 
 import importlib.util

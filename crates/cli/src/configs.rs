@@ -1,6 +1,6 @@
 //! Configs and studies that the command line names, and where runs are kept.
 
-use crate::shipped::Kind;
+use crate::shipped::FileKind;
 use longwave_core::error::nearest;
 use longwave_core::{Error, Result, file};
 use longwave_experiment::config::parse;
@@ -24,8 +24,8 @@ pub(crate) fn load_config(path: &Path, assignments: &[String]) -> Result<Config>
 
 /// Reads a config: a file, or one that the program carries.
 pub(crate) fn read_config(path: &Path, assignments: &[String]) -> Result<Config> {
-    let found = find(path, Kind::Config, None)?;
-    check_kind(path, &found.document()?, Kind::Config)?;
+    let found = find(path, FileKind::Config, None)?;
+    check_kind(path, &found.document()?, FileKind::Config)?;
     match found {
         Found::File(path) => Config::load(&path, assignments),
         Found::Shipped { name, text } => Config::with_assignments(parse(text, &name)?, assignments),
@@ -35,22 +35,22 @@ pub(crate) fn read_config(path: &Path, assignments: &[String]) -> Result<Config>
 
 /// Reads the document of a study, and gives the folder that its paths start at.
 pub(crate) fn read_study(path: &Path) -> Result<(Table, Option<PathBuf>)> {
-    let found = find(path, Kind::Study, None)?;
+    let found = find(path, FileKind::Study, None)?;
     let folder = match &found {
         Found::File(path) => path.parent().map(Path::to_owned),
         Found::Shipped { .. } | Found::Stdin(_) => None,
     };
     let document = found.document()?;
-    check_kind(path, &document, Kind::Study)?;
+    check_kind(path, &document, FileKind::Study)?;
     Ok((document, folder))
 }
 
 /// A study has a `base`, and a config what the base would give.
-fn check_kind(path: &Path, document: &Table, kind: Kind) -> Result<()> {
+fn check_kind(path: &Path, document: &Table, kind: FileKind) -> Result<()> {
     let has = |key: &str| document.contains_key(key);
     let is_other = match kind {
-        Kind::Config => has("base") && !has("position"),
-        Kind::Study => !has("base") && has("position"),
+        FileKind::Config => has("base") && !has("position"),
+        FileKind::Study => !has("base") && has("position"),
     };
     if !is_other {
         return Ok(());
@@ -62,7 +62,7 @@ fn check_kind(path: &Path, document: &Table, kind: Kind) -> Result<()> {
 
 /// Reads the document of the config that a study in `folder` begins with.
 pub(crate) fn read_base(path: &Path, folder: Option<&Path>) -> Result<Table> {
-    find(path, Kind::Config, folder)?.document()
+    find(path, FileKind::Config, folder)?.document()
 }
 
 /// Shows each warning once.
@@ -107,7 +107,7 @@ const STDIN: &str = "stdin";
 
 /// Stdin, where the name is `-`; the file itself, beside the study that names it or from the current folder; or the one of that name in the project's
 /// folder; or the one that the program carries. `.toml` may be left out of a bare name.
-fn find(path: &Path, kind: Kind, beside: Option<&Path>) -> Result<Found> {
+fn find(path: &Path, kind: FileKind, beside: Option<&Path>) -> Result<Found> {
     if path == Path::new("-") {
         let text = std::io::read_to_string(std::io::stdin());
         return text.map(Found::Stdin).map_err(|error| Error::io("read", Path::new(STDIN), &error));
@@ -131,7 +131,7 @@ fn find(path: &Path, kind: Kind, beside: Option<&Path>) -> Result<Found> {
     Err(missing(path, kind, &places, bare))
 }
 
-fn missing(path: &Path, kind: Kind, places: &[PathBuf], bare: bool) -> Error {
+fn missing(path: &Path, kind: FileKind, places: &[PathBuf], bare: bool) -> Error {
     let what = kind.name();
     if let Some(place) = places.iter().find(|place| place.is_dir()) {
         return Error::usage(format!("`{}` is a folder, and no {what}", place.display()))

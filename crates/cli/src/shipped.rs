@@ -7,14 +7,14 @@ const WIDTH: usize = 110;
 
 /// What a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum FileKind {
     /// What one run trains.
     Config,
     /// Many configs and seeds.
     Study,
 }
 
-impl Kind {
+impl FileKind {
     /// In messages.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn every_file_says_what_it_is_for_on_one_line() {
-        for kind in [Kind::Config, Kind::Study] {
+        for kind in [FileKind::Config, FileKind::Study] {
             assert!(!kind.shipped().is_empty());
             for (name, text) in kind.shipped() {
                 let purpose = purpose(text);
@@ -105,7 +105,7 @@ mod tests {
                 assert!(!purpose.contains("arXiv") && !purpose.contains("Command"), "{name}: {purpose}");
             }
         }
-        let rope = Kind::Config.text("rope.toml").unwrap();
+        let rope = FileKind::Config.text("rope.toml").unwrap();
         assert_eq!(
             purpose(rope),
             "Rotary position embedding (RoPE), read past its training length in three ways"

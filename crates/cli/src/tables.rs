@@ -4,7 +4,7 @@ use crate::output::{self, lines, status};
 use longwave_core::{Result, file};
 use longwave_eval::{ResultRow, reference};
 use longwave_report::page::Report;
-use longwave_report::plot::{self, Figure, Kind};
+use longwave_report::plot::{self, Figure, FigureFormat};
 use longwave_report::{Format, Grid, History, Table, blocks, histories};
 use std::path::{Path, PathBuf};
 
@@ -62,8 +62,7 @@ pub(crate) fn write_figures(report: &Report, folder: &Path, figure: &Figure) -> 
 }
 
 /// Writes the one chart of a paper, and says what it shows, for its caption.
-pub(crate) fn write_figure(report: &Report, path: &Path, figure: &Figure) -> Result<()> {
-    let kind = Kind::of(path)?;
+pub(crate) fn write_figure(report: &Report, path: &Path, kind: FigureFormat, figure: &Figure) -> Result<()> {
     let (chart, left_out) = report.figure()?;
     file::write(path, &plot::figure(&chart, figure, kind)?)?;
     status(&format!("wrote {}: {}", path.display(), chart.title));

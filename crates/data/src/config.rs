@@ -79,14 +79,14 @@ pub enum TokenizerConfig {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
-    kind: Kind,
+    kind: TokenizerKind,
     vocab_size: Option<usize>,
     path: Option<String>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Kind {
+enum TokenizerKind {
     Bytes,
     Bpe,
     File,
@@ -96,12 +96,14 @@ impl<'de> Deserialize<'de> for TokenizerConfig {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let written = Written::deserialize(deserializer)?;
         match (written.kind, written.vocab_size, written.path) {
-            (Kind::Bytes, None, None) => Ok(Self::Bytes),
-            (Kind::Bytes, ..) => Err(D::Error::custom("kind \"bytes\" takes no other key")),
-            (Kind::Bpe, Some(vocab_size), None) => Ok(Self::Bpe { vocab_size }),
-            (Kind::Bpe, ..) => Err(D::Error::custom("kind \"bpe\" takes `vocab_size` and no other key")),
-            (Kind::File, None, Some(path)) => Ok(Self::File { path }),
-            (Kind::File, ..) => Err(D::Error::custom("kind \"file\" takes `path` and no other key")),
+            (TokenizerKind::Bytes, None, None) => Ok(Self::Bytes),
+            (TokenizerKind::Bytes, ..) => Err(D::Error::custom("kind \"bytes\" takes no other key")),
+            (TokenizerKind::Bpe, Some(vocab_size), None) => Ok(Self::Bpe { vocab_size }),
+            (TokenizerKind::Bpe, ..) => {
+                Err(D::Error::custom("kind \"bpe\" takes `vocab_size` and no other key"))
+            }
+            (TokenizerKind::File, None, Some(path)) => Ok(Self::File { path }),
+            (TokenizerKind::File, ..) => Err(D::Error::custom("kind \"file\" takes `path` and no other key")),
         }
     }
 }

@@ -27,7 +27,8 @@ pub(crate) struct RunBlock {
     pub(crate) checkpoint: longwave_train::checkpoint::Meta,
     /// SHA-256 of `model.safetensors`: other weights are not this run's.
     pub(crate) weights_sha256: String,
-    /// The extension that the fields beside it name for other programs, or that `model.py` reads with. The run itself reads as it was trained.
+    /// The extension that the fields beside it name for other programs, or that `model.py` reads with. The run itself reads as it
+    /// was trained.
     pub(crate) scaling: Option<StageReading>,
 }
 

@@ -57,7 +57,7 @@ pub struct PairedDifference {
     /// Whether both sides of every pair scored the same tokens.
     pub same_tokens: bool,
     level: f64,
-    sums: Option<Sums>,
+    sums: Option<DifferenceSums>,
 }
 
 impl PairedDifference {
@@ -70,7 +70,7 @@ impl PairedDifference {
             .filter(|(a, b)| a.value().is_finite() && b.value().is_finite())
             .collect();
         let by_seed: Vec<f64> = pairs.iter().map(|(a, b)| a.value() - b.value()).collect();
-        let sums = Sums::of(&pairs);
+        let sums = DifferenceSums::of(&pairs);
         let steps = pairs.iter().flat_map(|(a, b)| [a.step(), b.step()]).flatten();
         let least = rounding(steps.fold(0.0, f64::max)) / (pairs.len() as f64).sqrt();
         let by_seed_interval =
@@ -78,7 +78,7 @@ impl PairedDifference {
         Some(Self {
             mean: mean(&by_seed)?,
             seeds: pairs.len(),
-            documents: sums.as_ref().map_or(0, Sums::documents),
+            documents: sums.as_ref().map_or(0, DifferenceSums::documents),
             unit: pairs.first()?.0.row().unit(),
             by_seed: by_seed_interval,
             by_document: sums.as_ref().and_then(|sums| sums.interval(level)),
@@ -115,14 +115,14 @@ fn rounding(step: f64) -> f64 {
 
 /// Differences per seed and document.
 #[derive(Clone, Debug, PartialEq)]
-struct Sums {
+struct DifferenceSums {
     /// `a - b` summed over each document, `[seeds, documents]`.
     differences: Vec<Vec<f64>>,
     /// What the sums are divided by: tokens, bytes or sequences of each document.
     weights: Vec<u64>,
 }
 
-impl Sums {
+impl DifferenceSums {
     /// `None` where a row does not list its documents, or they are not the same throughout.
     fn of(pairs: &[(&Sample<'_>, &Sample<'_>)]) -> Option<Self> {
         let (first, _) = pairs.first()?;

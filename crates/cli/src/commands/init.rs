@@ -2,7 +2,7 @@
 
 use crate::configs::stem;
 use crate::output::{data, status};
-use crate::shipped::{Kind, purpose};
+use crate::shipped::{FileKind, purpose};
 use clap::Args;
 use longwave_core::error::nearest;
 use longwave_core::{Error, Result, file};
@@ -39,8 +39,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let name = out.file_stem().unwrap_or_default().to_string_lossy();
     file::write(&out, named(text, &name).as_bytes())?;
     status(&match kind {
-        Kind::Config => format!("wrote {shown}; `longwave train --config {shown}` trains it"),
-        Kind::Study => format!("wrote {shown}; `longwave study {shown}` runs it"),
+        FileKind::Config => format!("wrote {shown}; `longwave train --config {shown}` trains it"),
+        FileKind::Study => format!("wrote {shown}; `longwave study {shown}` runs it"),
     });
     Ok(())
 }
@@ -56,10 +56,10 @@ fn named(text: &str, name: &str) -> String {
 }
 
 /// A config or a study of the program; `.toml` may be left out.
-fn find(name: &str) -> Result<(Kind, &'static str, &'static str)> {
+fn find(name: &str) -> Result<(FileKind, &'static str, &'static str)> {
     let wanted = if Path::new(name).extension().is_some() { name.to_owned() } else { format!("{name}.toml") };
     let all = || {
-        [Kind::Config, Kind::Study]
+        [FileKind::Config, FileKind::Study]
             .into_iter()
             .flat_map(|kind| kind.shipped().iter().map(move |(name, text)| (kind, *name, *text)))
     };
@@ -73,14 +73,14 @@ fn find(name: &str) -> Result<(Kind, &'static str, &'static str)> {
 }
 
 fn list() -> String {
-    let section = |kind: Kind, title: &str| {
+    let section = |kind: FileKind, title: &str| {
         let files = kind.shipped();
         let wide = files.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
         let lines = files.iter().map(|(name, text)| format!("  {name:<wide$}  {}\n", purpose(text)));
         format!("{title}\n\n{}", lines.collect::<String>())
     };
-    section(Kind::Config, "Configs (`longwave train --config NAME`):")
+    section(FileKind::Config, "Configs (`longwave train --config NAME`):")
         + "\n"
-        + &section(Kind::Study, "Studies (`longwave study NAME`):")
+        + &section(FileKind::Study, "Studies (`longwave study NAME`):")
         + "\n`longwave init NAME` writes one to a file.\n"
 }

@@ -9,7 +9,7 @@ use longwave_core::{Error, Result, file};
 use longwave_eval::Reference;
 use longwave_report::Format;
 use longwave_report::page::Report;
-use longwave_report::plot::{Figure, Kind, Typeface};
+use longwave_report::plot::{Figure, FigureFormat, Typeface};
 use longwave_study::saved;
 use std::path::{Path, PathBuf};
 
@@ -59,15 +59,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         .transpose()?;
     // A font that cannot be read, and a file of another kind, are found before anything is written.
     let figure = figure(arguments)?;
-    arguments.figure.as_deref().map(Kind::of).transpose()?;
+    let only = arguments.figure.as_deref().map(|path| Ok((path, FigureFormat::of(path)?))).transpose()?;
     if let Some(out) = &arguments.out {
         check_out(out, &arguments.folder)?;
     }
     if let Some(study) = saved::folder_of(&arguments.folder) {
         let out = arguments.out.as_ref().unwrap_or(&study);
         let report = report_again(&study, against.as_ref())?;
-        match (&arguments.figure, report.page()) {
-            (Some(path), Some(page)) => write_figure(page, path, &figure)?,
+        match (only, report.page()) {
+            (Some((path, kind)), Some(page)) => write_figure(page, path, kind, &figure)?,
             (_, page) => {
                 write_again(&report, out)?;
                 if let Some(page) = page.filter(|_| arguments.pdf) {
@@ -83,8 +83,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if let Some(note) = report.earlier_steps() {
         status(&note);
     }
-    if let Some(path) = &arguments.figure {
-        write_figure(&report, path, &figure)?;
+    if let Some((path, kind)) = only {
+        write_figure(&report, path, kind, &figure)?;
     } else {
         write_report(&report, out)?;
         if arguments.pdf {

@@ -242,7 +242,7 @@ impl TaskConfig {
 
     fn check(&self, section: &str) -> Result<()> {
         use TaskKind as K;
-        let of = Place { section, name: &self.name() };
+        let of = KeyPlace { section, name: &self.name() };
         let mqar = self.kind == K::Mqar;
         let tracks = self.kind == K::VariableTracking;
         let offsets = matches!(self.kind, K::FixedOffset | K::NBack);
@@ -357,12 +357,12 @@ impl TaskConfig {
 }
 
 /// Where a key stands, and of which kind.
-struct Place<'a> {
+struct KeyPlace<'a> {
     section: &'a str,
     name: &'a str,
 }
 
-impl Place<'_> {
+impl KeyPlace<'_> {
     /// Checks a key that may be given.
     fn check<T: Display>(
         &self,

@@ -22,11 +22,11 @@ pub(crate) struct Encoded {
 /// Turns text into token ids and back.
 #[derive(Clone, Debug)]
 pub struct Tokenizer {
-    kind: Kind,
+    kind: Vocabulary,
 }
 
 #[derive(Clone, Debug)]
-enum Kind {
+enum Vocabulary {
     Bytes,
     Model(Arc<Model>),
 }
@@ -42,7 +42,7 @@ struct Model {
 impl Tokenizer {
     /// One token per byte; the id is the byte.
     pub fn bytes() -> Self {
-        Self { kind: Kind::Bytes }
+        Self { kind: Vocabulary::Bytes }
     }
 
     /// Reads a `tokenizer.json` (as written by [`Tokenizer::save`] or any other program). What would make
@@ -92,30 +92,30 @@ impl Tokenizer {
         let token_bytes = byte_level_lengths(&json, vocab_size).map_or(TokenBytes::ByPlace, TokenBytes::ById);
         let of_word = json["model"]["unk_token"].as_str().and_then(|word| inner.token_to_id(word));
         let unknown = of_word.or_else(|| u32::try_from(json["model"]["unk_id"].as_u64()?).ok());
-        Ok(Self { kind: Kind::Model(Arc::new(Model { inner, vocab_size, token_bytes, unknown })) })
+        Ok(Self { kind: Vocabulary::Model(Arc::new(Model { inner, vocab_size, token_bytes, unknown })) })
     }
 
     /// Number of ids: one more than the largest.
     pub fn vocab_size(&self) -> usize {
         match &self.kind {
-            Kind::Bytes => BYTES,
-            Kind::Model(model) => model.vocab_size,
+            Vocabulary::Bytes => BYTES,
+            Vocabulary::Model(model) => model.vocab_size,
         }
     }
 
     /// The token that stands for every piece of text that the tokenizer does not know.
     pub fn unknown(&self) -> Option<u32> {
         match &self.kind {
-            Kind::Bytes => None,
-            Kind::Model(model) => model.unknown,
+            Vocabulary::Bytes => None,
+            Vocabulary::Model(model) => model.unknown,
         }
     }
 
     /// The ids that have a token, in order: a vocabulary may have gaps.
     pub fn ids(&self) -> Vec<u32> {
         match &self.kind {
-            Kind::Bytes => (0..BYTES as u32).collect(),
-            Kind::Model(model) => {
+            Vocabulary::Bytes => (0..BYTES as u32).collect(),
+            Vocabulary::Model(model) => {
                 let mut ids: Vec<u32> = model.inner.get_vocab(true).into_values().collect();
                 ids.sort_unstable();
                 ids.dedup();
@@ -127,9 +127,9 @@ impl Tokenizer {
     /// The id of a token, written as its tokenizer has it; a special one too.
     pub fn id(&self, token: &str) -> Option<u32> {
         match (&self.kind, token.as_bytes()) {
-            (Kind::Bytes, [byte]) => Some(u32::from(*byte)),
-            (Kind::Bytes, _) => None,
-            (Kind::Model(model), _) => model.inner.token_to_id(token),
+            (Vocabulary::Bytes, [byte]) => Some(u32::from(*byte)),
+            (Vocabulary::Bytes, _) => None,
+            (Vocabulary::Model(model), _) => model.inner.token_to_id(token),
         }
     }
 
@@ -147,8 +147,8 @@ impl Tokenizer {
     /// The tokens of a text. Nothing is added at its ends, whatever the tokenizer would add there.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>> {
         Ok(match &self.kind {
-            Kind::Bytes => text.bytes().map(u32::from).collect(),
-            Kind::Model(model) => guarded(|| model.inner.encode_fast(text, false))?
+            Vocabulary::Bytes => text.bytes().map(u32::from).collect(),
+            Vocabulary::Model(model) => guarded(|| model.inner.encode_fast(text, false))?
                 .map_err(|error| cannot_encode(&error))?
                 .get_ids()
                 .to_vec(),
@@ -163,11 +163,11 @@ impl Tokenizer {
                 .hint("the tokens come from another tokenizer"));
         }
         match &self.kind {
-            Kind::Bytes => {
+            Vocabulary::Bytes => {
                 let bytes: Vec<u8> = ids.iter().map(|&id| id as u8).collect();
                 Ok(String::from_utf8_lossy(&bytes).into_owned())
             }
-            Kind::Model(model) => {
+            Vocabulary::Model(model) => {
                 guarded(|| model.inner.decode(ids, false))?.map_err(|error| Error::failed(error.to_string()))
             }
         }
@@ -181,10 +181,10 @@ impl Tokenizer {
     /// The content of the `tokenizer.json` that [`Tokenizer::save`] writes.
     pub fn to_json(&self) -> Result<String> {
         match &self.kind {
-            Kind::Bytes => {
+            Vocabulary::Bytes => {
                 serde_json::to_string_pretty(&bytes_json()).map_err(|error| Error::failed(error.to_string()))
             }
-            Kind::Model(model) => {
+            Vocabulary::Model(model) => {
                 model.inner.to_string(true).map_err(|error| Error::failed(error.to_string()))
             }
         }
@@ -192,19 +192,19 @@ impl Tokenizer {
 
     /// Whether documents must be UTF-8.
     pub(crate) fn needs_text(&self) -> bool {
-        matches!(self.kind, Kind::Model(_))
+        matches!(self.kind, Vocabulary::Model(_))
     }
 
     pub(crate) fn token_bytes(&self) -> TokenBytes {
         match &self.kind {
-            Kind::Bytes => TokenBytes::One,
-            Kind::Model(model) => model.token_bytes.clone(),
+            Vocabulary::Bytes => TokenBytes::One,
+            Vocabulary::Model(model) => model.token_bytes.clone(),
         }
     }
 
     /// The tokens of several texts, computed in parallel.
     pub(crate) fn encode_all(&self, texts: &[String]) -> Result<Vec<Encoded>> {
-        let Kind::Model(model) = &self.kind else {
+        let Vocabulary::Model(model) = &self.kind else {
             let ids = |text: &String| text.bytes().map(u32::from).collect();
             return Ok(texts.iter().map(|text| Encoded { ids: ids(text), bytes: None }).collect());
         };
@@ -265,7 +265,7 @@ mod tests {
         let ids = library.encode(TEXT, false).unwrap().get_ids().to_vec();
         assert_eq!(ids, Tokenizer::bytes().encode(TEXT).unwrap());
         assert_eq!(library.decode(&ids, false).unwrap(), TEXT);
-        assert!(matches!(Tokenizer::load(&path).unwrap().kind, Kind::Bytes));
+        assert!(matches!(Tokenizer::load(&path).unwrap().kind, Vocabulary::Bytes));
         let alphabet = ByteLevel::alphabet();
         assert!((0..=255).all(|byte| alphabet.contains(&byte_character(byte))));
     }

@@ -88,7 +88,7 @@ impl Attention {
             return Ok(Self::None { why_not: error.message().to_owned() });
         }
         let device = model.embedding.device();
-        let mut sums = Sums::default();
+        let mut sums = WindowSums::default();
         for window in &sample.windows {
             let positions = reading.layout().positions(window.len());
             reading.check(&positions)?;
@@ -113,7 +113,7 @@ impl Attention {
 
 /// What is summed over windows.
 #[derive(Debug, Default)]
-struct Sums {
+struct WindowSums {
     /// The first query of the window that is measured.
     first_query: usize,
     queries: usize,
@@ -130,7 +130,7 @@ struct HeadSums {
     first_token: f64,
 }
 
-impl Sums {
+impl WindowSums {
     /// A window of so many tokens comes next.
     fn begin(&mut self, length: usize) {
         self.first_query = length / 2;

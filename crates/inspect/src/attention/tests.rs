@@ -3,7 +3,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use longwave_eval::Split;
 
 /// The probabilities of one head, a row a query.
-fn shown(sums: &mut Sums, first_query: usize, first_key: usize, rows: &[&[f32]]) {
+fn shown(sums: &mut WindowSums, first_query: usize, first_key: usize, rows: &[&[f32]]) {
     let values = TensorData::new(rows.concat(), [1, 1, rows.len(), rows[0].len()]);
     let values = Tensor::<4>::from_data(values, &Device::flex());
     let queries = first_query..first_query + rows.len();
@@ -22,7 +22,7 @@ fn near(a: f64, b: f64) -> bool {
 
 #[test]
 fn probabilities_are_summed_by_distance() {
-    let mut sums = Sums::default();
+    let mut sums = WindowSums::default();
     sums.begin(4);
     // Blocks may come with later keys, which are hidden.
     shown(&mut sums, 2, 0, &[&[0.5, 0.25, 0.25, 0.0], &[0.1, 0.2, 0.3, 0.4]]);
@@ -42,7 +42,7 @@ fn probabilities_are_summed_by_distance() {
 
 #[test]
 fn a_piece_of_a_text_knows_where_it_lies() {
-    let mut sums = Sums::default();
+    let mut sums = WindowSums::default();
     sums.begin(4);
     // The key before the segment is one of its memory.
     shown(&mut sums, 2, 1, &[&[0.75, 0.25, 0.0], &[0.25, 0.25, 0.25]]);
@@ -59,7 +59,7 @@ fn a_piece_of_a_text_knows_where_it_lies() {
 
 #[test]
 fn windows_of_any_length_are_averaged() {
-    let mut sums = Sums::default();
+    let mut sums = WindowSums::default();
     sums.begin(1);
     shown(&mut sums, 0, 0, &[&[1.0]]);
     sums.begin(2);

@@ -17,7 +17,7 @@ pub struct Attention {
     pub scale: f64,
     /// What is added to the scaled q·k.
     pub bias: Bias,
-    /// What else is added, computed from q and k: vectors by distance or by count.
+    /// What else is added, computed from q and k: vectors by distance or by count, or a network of all heads.
     pub terms: Terms,
     /// A key is visible only at a distance below this, in tokens (at least 1).
     pub window: Option<usize>,

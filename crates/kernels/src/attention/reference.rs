@@ -12,14 +12,14 @@ use std::sync::Arc;
 const LOGITS_AT_ONCE: usize = 1 << 24;
 
 /// Some queries and the keys that they see: their options, and the terms for these.
-struct Rows<'a> {
+struct QueryRange<'a> {
     options: &'a Attention,
     terms: Vec<Arc<dyn ScoreTerm>>,
 }
 
-impl Rows<'_> {
-    fn all(options: &Attention) -> Rows<'_> {
-        Rows { options, terms: options.score_terms() }
+impl QueryRange<'_> {
+    fn all(options: &Attention) -> QueryRange<'_> {
+        QueryRange { options, terms: options.score_terms() }
     }
 
     /// The output from the weights of the keys.
@@ -70,10 +70,10 @@ fn in_blocks<T>(
     [q, k, v]: [Tensor<4>; 3],
     options: &Attention,
     shape: &Shape,
-    read: impl Fn([Tensor<4>; 3], &Rows<'_>) -> T,
+    read: impl Fn([Tensor<4>; 3], &QueryRange<'_>) -> T,
 ) -> Vec<T> {
     let Shape { batch, heads, key_heads, queries, keys, .. } = *shape;
-    let all = Rows::all(options);
+    let all = QueryRange::all(options);
     let numbers = all.terms.iter().map(|term| term.numbers_per_logit()).max().unwrap_or(1);
     let rows = (LOGITS_AT_ONCE / (batch * heads * keys * numbers).max(1)).max(1);
     let tracked = [&q, &k, &v].into_iter().any(Tensor::is_tracked)
@@ -89,7 +89,7 @@ fn in_blocks<T>(
         let [k, v] = [&k, &v].map(|x| x.clone().slice_dim(2, 0..end));
         let options = of_rows(options, range.clone());
         let term = |term: &Arc<dyn ScoreTerm>| term.of_rows(range.clone(), end).unwrap_or(Arc::clone(term));
-        read([q, k, v], &Rows { options: &options, terms: all.terms.iter().map(term).collect() })
+        read([q, k, v], &QueryRange { options: &options, terms: all.terms.iter().map(term).collect() })
     };
     (0..queries).step_by(rows).map(block).collect()
 }
@@ -114,10 +114,10 @@ pub fn repeat_heads(x: Tensor<4>, times: usize) -> Tensor<4> {
 
 /// `[batch, heads, queries, keys]`: minus infinity where a key is hidden.
 pub(super) fn logits(q: Tensor<4>, k: Tensor<4>, options: &Attention) -> Tensor<4> {
-    logits_of(q, k, &Rows::all(options))
+    logits_of(q, k, &QueryRange::all(options))
 }
 
-fn logits_of(q: Tensor<4>, k: Tensor<4>, Rows { options, terms }: &Rows<'_>) -> Tensor<4> {
+fn logits_of(q: Tensor<4>, k: Tensor<4>, QueryRange { options, terms }: &QueryRange<'_>) -> Tensor<4> {
     let query_scale = options.query_scale.as_ref().map(|scale| {
         let [rows, columns] = scale.dims();
         scale.clone().reshape([rows, 1, columns, 1])

@@ -1,4 +1,4 @@
-//! What attention is told and what it gives: sizes, masks, biases. Nothing here knows how it is computed.
+//! The types of the inputs and results of attention: sizes, masks, biases. All other files of the folder build on these.
 
 use burn::tensor::{Bool, Device, Tensor, TensorData};
 use std::ops::Range;

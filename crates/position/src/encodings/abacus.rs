@@ -137,9 +137,7 @@ impl Abacus {
         let index = places.clone().mask_where(is_digit, places.add_scalar(offset as u32));
         hidden + self.table.val().select(0, index.reshape([batch * length])).reshape([batch, length, width])
     }
-}
 
-impl Abacus {
     /// The tokens that are digits, where the tokenizer says which they are: its own take their place before a text is read.
     pub fn of_tokenizer(&mut self) -> Option<&mut Vec<u32>> {
         self.from_tokenizer.then_some(&mut self.digits)

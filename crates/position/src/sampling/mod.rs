@@ -98,7 +98,7 @@ pub enum TrainingPositions {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
-    kind: Kind,
+    kind: SamplingKind,
     max_position: Option<Tokens>,
     max_skip: Option<usize>,
     count: Option<usize>,
@@ -107,7 +107,7 @@ struct Written {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Kind {
+enum SamplingKind {
     Contiguous,
     Randpos,
     Float,
@@ -120,26 +120,32 @@ impl<'de> Deserialize<'de> for TrainingPositions {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
         let Written { kind, max_position, max_skip, count, span } = Written::deserialize(deserializer)?;
         let rejected = |what: &str| Err(D::Error::custom(what));
-        if span.is_some() && !matches!(kind, Kind::Float) {
+        if span.is_some() && !matches!(kind, SamplingKind::Float) {
             return rejected("`span` is a key of kind \"float\"");
         }
         match (kind, max_position, max_skip, count) {
-            (Kind::Contiguous, None, None, None) => Ok(Self::Contiguous),
-            (Kind::Contiguous, ..) => rejected("kind \"contiguous\" takes no other key"),
-            (Kind::Randpos, max_position, None, None) => {
+            (SamplingKind::Contiguous, None, None, None) => Ok(Self::Contiguous),
+            (SamplingKind::Contiguous, ..) => rejected("kind \"contiguous\" takes no other key"),
+            (SamplingKind::Randpos, max_position, None, None) => {
                 Ok(Self::Randpos { max_position: max_position.unwrap_or_else(randpos_positions) })
             }
-            (Kind::Randpos, ..) => rejected("kind \"randpos\" takes `max_position` and no other key"),
-            (Kind::Float, None, None, None) => Ok(Self::Float { span: span.unwrap_or_else(float_span) }),
-            (Kind::Float, ..) => rejected("kind \"float\" takes `span` and no other key"),
-            (Kind::Pose, max_position, max_skip, None) => {
+            (SamplingKind::Randpos, ..) => rejected("kind \"randpos\" takes `max_position` and no other key"),
+            (SamplingKind::Float, None, None, None) => {
+                Ok(Self::Float { span: span.unwrap_or_else(float_span) })
+            }
+            (SamplingKind::Float, ..) => rejected("kind \"float\" takes `span` and no other key"),
+            (SamplingKind::Pose, max_position, max_skip, None) => {
                 Ok(Self::Pose { max_position: max_position.unwrap_or_else(pose_positions), max_skip })
             }
-            (Kind::Pose, ..) => rejected("kind \"pose\" takes `max_position`, `max_skip` and no other key"),
-            (Kind::Offset, Some(max_position), None, None) => Ok(Self::Offset { max_position }),
-            (Kind::Offset, ..) => rejected("kind \"offset\" takes `max_position` and no other key"),
-            (Kind::Segments, max_position, None, Some(count)) => Ok(Self::Segments { count, max_position }),
-            (Kind::Segments, ..) => {
+            (SamplingKind::Pose, ..) => {
+                rejected("kind \"pose\" takes `max_position`, `max_skip` and no other key")
+            }
+            (SamplingKind::Offset, Some(max_position), None, None) => Ok(Self::Offset { max_position }),
+            (SamplingKind::Offset, ..) => rejected("kind \"offset\" takes `max_position` and no other key"),
+            (SamplingKind::Segments, max_position, None, Some(count)) => {
+                Ok(Self::Segments { count, max_position })
+            }
+            (SamplingKind::Segments, ..) => {
                 rejected("kind \"segments\" takes `count`, may take `max_position`, and no other key")
             }
         }

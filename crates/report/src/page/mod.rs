@@ -13,7 +13,7 @@ use crate::csv::Tidy;
 use crate::explained::{self, Shown};
 use crate::grid::{Grid, markdown_text};
 use crate::history::{History, Reading, histories};
-use crate::plot::{self, Chart, Figure, Kind, Styles, of_paper, svg, write_png};
+use crate::plot::{self, Chart, Figure, FigureFormat, Styles, of_paper, svg, write_png};
 use crate::table::Table;
 use crate::tensorboard;
 use charts::{of_readings, of_tables, training_chart, training_table};
@@ -204,13 +204,17 @@ impl Report {
         let tables: Vec<Vec<Table>> = blocks.iter().map(Table::all).collect();
         let mut written = Written { folder, paths: Vec::new() };
         for named in of_tables(&blocks, &tables, &styles).into_iter().flatten().flat_map(|it| it.charts) {
-            written.file(&format!("{}.pdf", named.file), &plot::figure(&named.chart, figure, Kind::Pdf)?)?;
+            written.file(
+                &format!("{}.pdf", named.file),
+                &plot::figure(&named.chart, figure, FigureFormat::Pdf)?,
+            )?;
         }
         for (file, reading) in of_readings(&readings(&self.rows)) {
-            written.file(&format!("{file}.pdf"), &plot::figure(&reading.chart, figure, Kind::Pdf)?)?;
+            written
+                .file(&format!("{file}.pdf"), &plot::figure(&reading.chart, figure, FigureFormat::Pdf)?)?;
         }
         if let Some(chart) = training_chart(&self.runs, &styles) {
-            written.file("training.pdf", &plot::figure(&chart, figure, Kind::Pdf)?)?;
+            written.file("training.pdf", &plot::figure(&chart, figure, FigureFormat::Pdf)?)?;
         }
         Ok(written.paths)
     }

@@ -21,7 +21,7 @@ const FAMILY: &str = "sans-serif";
 pub(super) const LINE_PER_EM: f64 = 1.24;
 
 /// A place on the canvas, in pixels from the top left corner.
-pub(super) type Place = (f64, f64);
+pub(super) type Pixel = (f64, f64);
 
 /// Which side of its place a text lies on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,7 +127,7 @@ impl<DB: DrawingBackend> Canvas<DB> {
     }
 
     /// A stroke through places.
-    pub(super) fn stroke(&self, places: &[Place], color: RGBColor, width: f64) -> Result<()> {
+    pub(super) fn stroke(&self, places: &[Pixel], color: RGBColor, width: f64) -> Result<()> {
         let style =
             ShapeStyle { color: color.to_rgba(), filled: false, stroke_width: self.units(width) as u32 };
         self.area.draw(&PathElement::new(self.coordinates(places), style)).map_err(failed)
@@ -136,7 +136,7 @@ impl<DB: DrawingBackend> Canvas<DB> {
     /// A dashed stroke through places.
     pub(super) fn dashed(
         &self,
-        places: &[Place],
+        places: &[Pixel],
         color: RGBColor,
         width: f64,
         dash: (f64, f64),
@@ -148,8 +148,8 @@ impl<DB: DrawingBackend> Canvas<DB> {
     }
 
     /// One of the [`MARKERS`] around a place, with a rim that keeps it apart from lines below it.
-    pub(super) fn marker(&self, kind: usize, place: Place, color: RGBColor, rim: RGBColor) -> Result<()> {
-        let outline = |points: &[Place], scale: f64| -> Vec<Place> {
+    pub(super) fn marker(&self, kind: usize, place: Pixel, color: RGBColor, rim: RGBColor) -> Result<()> {
+        let outline = |points: &[Pixel], scale: f64| -> Vec<Pixel> {
             points.iter().map(|(x, y)| (place.0 + x * scale, place.1 + y * scale)).collect()
         };
         for (scale, color) in [(5.6, rim), (4.2, color)] {
@@ -173,7 +173,7 @@ impl<DB: DrawingBackend> Canvas<DB> {
     }
 
     /// A filled polygon.
-    pub(super) fn polygon(&self, places: &[Place], color: RGBColor) -> Result<()> {
+    pub(super) fn polygon(&self, places: &[Pixel], color: RGBColor) -> Result<()> {
         self.area.draw(&Polygon::new(self.coordinates(places), color.filled())).map_err(failed)
     }
 
@@ -181,7 +181,7 @@ impl<DB: DrawingBackend> Canvas<DB> {
     pub(super) fn text(
         &self,
         text: &str,
-        place: Place,
+        place: Pixel,
         size: f64,
         color: RGBColor,
         side: Side,
@@ -203,17 +203,17 @@ impl<DB: DrawingBackend> Canvas<DB> {
         (pixels * self.unit).round() as i32
     }
 
-    fn coordinate(&self, (x, y): Place) -> (i32, i32) {
+    fn coordinate(&self, (x, y): Pixel) -> (i32, i32) {
         (self.units(x), self.units(y))
     }
 
-    fn coordinates(&self, places: &[Place]) -> Vec<(i32, i32)> {
+    fn coordinates(&self, places: &[Pixel]) -> Vec<(i32, i32)> {
         places.iter().map(|&place| self.coordinate(place)).collect()
     }
 }
 
 /// The outline of an upright cross.
-fn cross() -> [Place; 12] {
+fn cross() -> [Pixel; 12] {
     let (far, near) = (1.2, 0.42);
     [
         (-near, -far),
@@ -232,9 +232,9 @@ fn cross() -> [Place; 12] {
 }
 
 /// Cuts a stroke into dashes of `dash.0` pixels with gaps of `dash.1`.
-fn dashes(places: &[Place], dash: (f64, f64)) -> Vec<Vec<Place>> {
+fn dashes(places: &[Pixel], dash: (f64, f64)) -> Vec<Vec<Pixel>> {
     let mut pieces = Vec::new();
-    let mut piece: Vec<Place> = places.first().copied().into_iter().collect();
+    let mut piece: Vec<Pixel> = places.first().copied().into_iter().collect();
     let (mut on, mut left) = (true, dash.0);
     for ends in places.windows(2) {
         let (mut from, to) = (ends[0], ends[1]);
@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn dashes_keep_their_length_around_corners() {
         let pieces = dashes(&[(0.0, 0.0), (10.0, 0.0), (10.0, 10.0)], (6.0, 3.0));
-        let expected: Vec<Vec<Place>> = vec![
+        let expected: Vec<Vec<Pixel>> = vec![
             vec![(0.0, 0.0), (6.0, 0.0)],
             vec![(9.0, 0.0), (10.0, 0.0), (10.0, 5.0)],
             vec![(10.0, 8.0), (10.0, 10.0)],

@@ -1,6 +1,6 @@
 //! Where everything of a chart goes.
 
-use super::canvas::{Canvas, MARKERS, Place, Side, load_font};
+use super::canvas::{Canvas, MARKERS, Pixel, Side, load_font};
 use super::layout::{BOTTOM, Frame, LEGEND_GAP, LEGEND_ROW, LINE, Layout, Legend, NOTE, clear, further};
 use super::{AXIS_TEXT, Chart, IntoDrawingArea, Point, Role, Series, failed};
 use longwave_core::Result;
@@ -203,7 +203,7 @@ impl<'a, DB: DrawingBackend> Picture<'a, DB> {
         if first.is_some_and(|first| std::ptr::eq(first, series)) { (6.0, 4.0) } else { (2.0, 3.0) }
     }
 
-    fn line(&self, places: &[Place], series: &Series, color: RGBColor) -> Result<()> {
+    fn line(&self, places: &[Pixel], series: &Series, color: RGBColor) -> Result<()> {
         match series.role {
             _ if places.len() < 2 => Ok(()),
             Role::Method => self.canvas.stroke(places, color, 2.0),
@@ -235,7 +235,7 @@ impl<'a, DB: DrawingBackend> Picture<'a, DB> {
     /// A line without breaks: what is past the top ends there with an arrow.
     fn run(&self, points: &[Point], series: &Series, color: RGBColor) -> Result<()> {
         let frame = &self.frame;
-        let mut visible: Vec<Place> = Vec::new();
+        let mut visible: Vec<Pixel> = Vec::new();
         for (index, point) in points.iter().enumerate() {
             let place = frame.place(point);
             let before = index.checked_sub(1).map(|before| &points[before]);
@@ -261,7 +261,7 @@ impl<'a, DB: DrawingBackend> Picture<'a, DB> {
         self.line(&visible, series, color)
     }
 
-    fn arrow(&self, (x, y): Place, color: RGBColor) -> Result<()> {
+    fn arrow(&self, (x, y): Pixel, color: RGBColor) -> Result<()> {
         self.canvas.polygon(&[(x, y - 10.0), (x + 5.0, y), (x - 5.0, y)], color)
     }
 
@@ -282,7 +282,7 @@ impl<'a, DB: DrawingBackend> Picture<'a, DB> {
     }
 
     /// The line and the marker of a series, 26 pixels wide, as a legend has it.
-    pub(super) fn key(&self, index: usize, (left, y): Place) -> Result<()> {
+    pub(super) fn key(&self, index: usize, (left, y): Pixel) -> Result<()> {
         let series = &self.chart.series[index];
         let (color, marker) = self.style(index);
         self.line(&[(left, y), (left + 26.0, y)], series, color)?;

@@ -1,6 +1,6 @@
 //! How large a chart is, and how its room is shared out.
 
-use super::canvas::{Place, Typeface};
+use super::canvas::{Pixel, Typeface};
 use super::scale::Range;
 use super::{AXIS_TEXT, Axis, Chart, Point, SIZE};
 use longwave_core::{Error, Result};
@@ -220,7 +220,7 @@ impl Frame {
         self.bottom - self.y.place(value) * (self.bottom - self.top)
     }
 
-    pub(super) fn place(&self, point: &Point) -> Place {
+    pub(super) fn place(&self, point: &Point) -> Pixel {
         // An infinite value lies above every chart, and its place must still be a number.
         (self.x(point.x), self.y(point.y).max(self.top - 1e6))
     }

@@ -43,7 +43,7 @@ const AXIS_TEXT: f64 = 12.0;
 const SMOOTH: u32 = 2;
 /// Drawing units per pixel of a PNG for a paper: four of its pixels a pixel, 430 an inch where the text has 8 points.
 const PAPER_FINE: u32 = 8;
-/// A larger PNG is refused: it is drawn with four times as many pixels, in memory.
+/// The most pixels that a PNG may have: drawing it takes four times as many, in memory.
 const MOST_PIXELS: u64 = 50_000_000;
 /// The bitmap backend centres the line of a text, the SVG one its small letters, which lie lower by
 /// this much of the text's size.
@@ -222,13 +222,13 @@ impl Default for Figure {
 
 /// What a figure is written as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FigureFormat {
     Pdf,
     Png,
     Svg,
 }
 
-impl Kind {
+impl FigureFormat {
     /// What the end of a file's name says.
     pub fn of(path: &Path) -> Result<Self> {
         match path.extension().and_then(|it| it.to_str()).map(str::to_ascii_lowercase).as_deref() {
@@ -242,7 +242,7 @@ impl Kind {
 }
 
 /// The chart as a file for a paper, without its heading: a paper has a caption.
-pub fn figure(chart: &Chart, figure: &Figure, kind: Kind) -> Result<Vec<u8>> {
+pub fn figure(chart: &Chart, figure: &Figure, kind: FigureFormat) -> Result<Vec<u8>> {
     let chart = Chart { title: String::new(), subtitle: String::new(), ..chart.clone() };
     let scale = figure.font_size / AXIS_TEXT;
     let pixels = |points: f64| (points / scale).round().max(1.0) as u32;
@@ -256,19 +256,19 @@ pub fn figure(chart: &Chart, figure: &Figure, kind: Kind) -> Result<Vec<u8>> {
     // Pixels are whole, and the width is what was asked for.
     let scale = figure.width.map_or(scale, |points| points / f64::from(width));
     match kind {
-        Kind::Pdf => {
+        FigureFormat::Pdf => {
             let mut bytes = Vec::new();
             let size = (width * FINE, height * FINE);
             let backend = pdf::PdfBackend::new(&mut bytes, size, scale / f64::from(FINE), figure.typeface)?;
             draw::draw(&chart, &layout, backend, FINE, 0.0)?;
             Ok(bytes)
         }
-        Kind::Png => drawn_png(&chart, &layout, PAPER_FINE),
-        Kind::Svg if figure.typeface != Typeface::default() => {
+        FigureFormat::Png => drawn_png(&chart, &layout, PAPER_FINE),
+        FigureFormat::Svg if figure.typeface != Typeface::default() => {
             Err(Error::usage("an SVG does not carry a font: whoever shows it sets its texts")
                 .hint("write `.pdf` or `.png`, or leave the font out"))
         }
-        Kind::Svg => {
+        FigureFormat::Svg => {
             let points = |pixels: u32| format!("{:.2}pt", f64::from(pixels) * scale);
             let size = (points(width), points(height));
             Ok(sized(&drawn_svg(&chart, &layout)?, (width, height), &size).into_bytes())

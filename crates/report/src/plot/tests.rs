@@ -219,8 +219,8 @@ fn texts_of(file: &str) -> Vec<(f64, String)> {
 #[test]
 fn a_pdf_has_its_size_and_every_label_as_text() {
     let figure = Figure { width: Some(240.0), height: Some(200.0), font_size: 6.0, ..Figure::default() };
-    let bytes = super::figure(&chart(), &figure, Kind::Pdf).unwrap();
-    assert_eq!(bytes, super::figure(&chart(), &figure, Kind::Pdf).unwrap());
+    let bytes = super::figure(&chart(), &figure, FigureFormat::Pdf).unwrap();
+    assert_eq!(bytes, super::figure(&chart(), &figure, FigureFormat::Pdf).unwrap());
     let file = String::from_utf8_lossy(&bytes).into_owned();
     assert!(file.starts_with("%PDF-1.5") && file.ends_with("%%EOF\n"));
     assert!(file.contains("/MediaBox [0 0 240 200]"), "{file:.900}");
@@ -243,21 +243,27 @@ fn a_figure_has_its_size_in_every_format() {
     let figure = Figure { width: Some(240.0), height: Some(200.0), font_size: 6.0, ..Figure::default() };
     let drawn = |figure: &Figure, kind| super::figure(&chart(), figure, kind);
     // 6 points are 12 pixels: 480 by 400 of them, and 4 times as many each way in a PNG.
-    let text = String::from_utf8(drawn(&figure, Kind::Svg).unwrap()).unwrap();
+    let text = String::from_utf8(drawn(&figure, FigureFormat::Svg).unwrap()).unwrap();
     let head = "<svg width=\"240.00pt\" height=\"200.00pt\" viewBox=\"0 0 1920 1600\"";
     assert!(text.starts_with(head) && !text.contains("Perplexity of rope"), "{text:.200}");
-    let image = image::load_from_memory(&drawn(&figure, Kind::Png).unwrap()).unwrap();
+    let image = image::load_from_memory(&drawn(&figure, FigureFormat::Png).unwrap()).unwrap();
     assert_eq!((image.width(), image.height()), (1920, 1600));
     let vast = Figure { width: Some(14_400.0), font_size: 1.0, ..Figure::default() };
     let font = concat!(env!("CARGO_MANIFEST_DIR"), "/fonts/DejaVuSans.ttf");
     let own = Figure { typeface: Typeface::load(Path::new(font)).unwrap(), ..figure };
-    for (figure, kind, message) in [(vast, Kind::Png, "pixels"), (own, Kind::Svg, "does not carry a font")] {
+    for (figure, kind, message) in
+        [(vast, FigureFormat::Png, "pixels"), (own, FigureFormat::Svg, "does not carry a font")]
+    {
         let error = drawn(&figure, kind).unwrap_err();
         assert!(error.message().contains(message) && error.hint_text().is_some(), "{error}");
     }
-    assert_eq!(Kind::of(Path::new("a/b.SVG")).unwrap(), Kind::Svg);
+    assert_eq!(FigureFormat::of(Path::new("a/b.SVG")).unwrap(), FigureFormat::Svg);
     assert!(
-        Kind::of(Path::new("svg")).unwrap_err().hint_text().unwrap().contains("`.svg`, `.png` or `.pdf`")
+        FigureFormat::of(Path::new("svg"))
+            .unwrap_err()
+            .hint_text()
+            .unwrap()
+            .contains("`.svg`, `.png` or `.pdf`")
     );
 }
 
@@ -269,7 +275,7 @@ fn a_narrow_figure_has_its_legend_below() {
     let narrow = place(&Layout { width: 360, ..Layout::default() });
     assert!(narrow.1 > wide.1 * 360 / 900 + 40, "{narrow:?}");
     let small = Figure { width: Some(80.0), ..Figure::default() };
-    let error = figure(&chart, &small, Kind::Pdf).unwrap_err();
+    let error = figure(&chart, &small, FigureFormat::Pdf).unwrap_err();
     assert!(error.message().contains("too small") && error.exit_code() == 2, "{error}");
 }
 
@@ -282,7 +288,7 @@ fn a_font_is_a_file_of_its_kind() {
     assert!(error.message().contains("is no TrueType font") && error.exit_code() == 2, "{error}");
     std::fs::copy(concat!(env!("CARGO_MANIFEST_DIR"), "/fonts/DejaVuSans.ttf"), &path).unwrap();
     let figure = Figure { typeface: Typeface::load(&path).unwrap(), ..Figure::default() };
-    let bytes = super::figure(&chart(), &figure, Kind::Pdf).unwrap();
+    let bytes = super::figure(&chart(), &figure, FigureFormat::Pdf).unwrap();
     assert!(String::from_utf8_lossy(&bytes).contains("/BaseFont /figure-MyFont "));
 }
 

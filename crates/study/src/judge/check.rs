@@ -34,8 +34,8 @@ pub fn check(claim: &ClaimConfig, plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-fn measured_differently(claim: &ClaimConfig, of_left: &[Kind], of_right: &[Kind]) -> Error {
-    let word = |kinds: &[Kind]| {
+fn measured_differently(claim: &ClaimConfig, of_left: &[Measured], of_right: &[Measured]) -> Error {
+    let word = |kinds: &[Measured]| {
         kinds.iter().map(|(it, split, _)| format!("{it}, {split} split")).collect::<Vec<_>>()
     };
     let (of_left, of_right) = (word(of_left).join("; "), word(of_right).join("; "));
@@ -59,9 +59,9 @@ impl Planned {
 }
 
 /// The protocol and the split of rows, and their text where that is none of the run's own.
-type Kind = (Protocol, Split, Option<String>);
+type Measured = (Protocol, Split, Option<String>);
 
-fn kind_of(block: &ResolvedEvaluate) -> Kind {
+fn kind_of(block: &ResolvedEvaluate) -> Measured {
     (block.protocol, block.split, block.corpus.clone())
 }
 
@@ -71,7 +71,7 @@ struct Side<'a> {
     selector: Selector,
     /// For each different evaluation of its runs: kind, length that is meant, lengths that are read with the
     /// extension.
-    read: Vec<(Kind, usize, Vec<usize>)>,
+    read: Vec<(Measured, usize, Vec<usize>)>,
     /// The different measurements at its length.
     planned: Vec<Planned>,
     others: BTreeSet<String>,
@@ -134,7 +134,7 @@ impl<'a> Side<'a> {
 
     /// The kinds of rows that hold the metric of the claim; `None` where no run of the side is allowed, whose reason is
     /// reported elsewhere.
-    fn kinds(&self) -> Result<Option<Vec<Kind>>> {
+    fn kinds(&self) -> Result<Option<Vec<Measured>>> {
         if !self.any {
             return Ok(None);
         }
@@ -155,7 +155,7 @@ impl<'a> Side<'a> {
                 format!("its runs are read with {}; add to `extend` of an `[[evaluate]]`", others.join(", "));
             return Err(wrong(self.claim, why).hint(hint));
         }
-        let at_length: Vec<Kind> = self
+        let at_length: Vec<Measured> = self
             .read
             .iter()
             .filter(|(_, length, read)| read.contains(length))
@@ -169,8 +169,8 @@ impl<'a> Side<'a> {
             let hint = format!("its lengths are {}; add to `lengths` of an `[[evaluate]]`", read.join(", "));
             return Err(wrong(self.claim, why).hint(hint));
         }
-        let holds = |(protocol, ..): &Kind| self.claim.metric.is_of(protocol.material());
-        let kinds: Vec<Kind> = at_length.into_iter().filter(holds).collect();
+        let holds = |(protocol, ..): &Measured| self.claim.metric.is_of(protocol.material());
+        let kinds: Vec<Measured> = at_length.into_iter().filter(holds).collect();
         if kinds.is_empty() { Err(without_metric(self.claim, &words, true)) } else { Ok(Some(kinds)) }
     }
 }

@@ -17,14 +17,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 static PLAN: LazyLock<Option<Plan>> = LazyLock::new(Plan::read);
 
-enum Kind {
+enum Fault {
     Fail,
     Kill,
     Power(Disk),
 }
 
 struct Plan {
-    kind: Kind,
+    kind: Fault,
     at: u64,
     mark: PathBuf,
     done: AtomicU64,
@@ -36,16 +36,16 @@ impl Plan {
         let mut parts = text.splitn(3, ':');
         let (kind, at, mark) = (parts.next()?, parts.next()?.parse().ok()?, parts.next()?);
         let kind = match kind {
-            "kill" => Kind::Kill,
-            "power" => Kind::Power(Disk::of(Path::new(mark))),
-            _ => Kind::Fail,
+            "kill" => Fault::Kill,
+            "power" => Fault::Power(Disk::of(Path::new(mark))),
+            _ => Fault::Fail,
         };
         Some(Self { kind, at, mark: PathBuf::from(mark), done: AtomicU64::new(0) })
     }
 
     /// Does something to the picture of the disk, if there is one, unless the power is gone already.
     fn with_disk(&self, act: impl FnOnce(&Disk) -> io::Result<()>) -> io::Result<()> {
-        let Kind::Power(disk) = &self.kind else { return Ok(()) };
+        let Fault::Power(disk) = &self.kind else { return Ok(()) };
         let _lock = disk.lock()?;
         if self.mark.exists() {
             std::process::abort();
@@ -64,7 +64,7 @@ impl Plan {
 /// A test wants this one to fail.
 pub fn pass(operation: &str, path: &Path) -> io::Result<()> {
     let Some(plan) = &*PLAN else { return Ok(()) };
-    if matches!(plan.kind, Kind::Power(_)) {
+    if matches!(plan.kind, Fault::Power(_)) {
         return plan.with_disk(|disk| {
             if disk.count()? == plan.at {
                 plan.reached(operation, path)?;
@@ -77,7 +77,7 @@ pub fn pass(operation: &str, path: &Path) -> io::Result<()> {
         return Ok(());
     }
     plan.reached(operation, path)?;
-    if matches!(plan.kind, Kind::Kill) {
+    if matches!(plan.kind, Fault::Kill) {
         std::process::abort();
     }
     Err(io::Error::other("a fault on purpose"))

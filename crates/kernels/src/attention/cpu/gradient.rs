@@ -1,7 +1,7 @@
 //! The gradient of one key head's rows: the probabilities are computed again, block by block.
 
 use super::call::{Engine, TermPlace};
-use super::sums::{OwnRows, Sums, Targets};
+use super::sums::{KeySums, OwnRows, Targets};
 use crate::attention::block::keys::Transposed;
 use crate::attention::block::pieces::ROWS;
 use crate::attention::block::{Block, Keys, Operands, Tile};
@@ -16,7 +16,7 @@ use burn_flex::FlexTensor;
 use std::ops::Range;
 
 /// What the backward pass knows of the query rows.
-pub(super) struct Rows {
+pub(super) struct QueryRows {
     /// The logs of the sums of exp(logits), `[batch, heads, queries]`.
     log_sums: Vec<f32>,
     /// Their gradient, if they have one.
@@ -25,7 +25,7 @@ pub(super) struct Rows {
     output: View<4>,
 }
 
-impl Rows {
+impl QueryRows {
     pub(super) fn new(
         operands: &Operands,
         log_sums: &FlexTensor,
@@ -87,7 +87,7 @@ pub(super) struct Head<'a> {
     pub(super) engine: &'a Engine<'a>,
     /// [`Engine::places`].
     pub(super) of_terms: &'a [TermPlace],
-    pub(super) rows: &'a Rows,
+    pub(super) rows: &'a QueryRows,
     pub(super) batch: usize,
     /// The key head.
     pub(super) of_keys: usize,
@@ -97,7 +97,7 @@ pub(super) struct Head<'a> {
 struct Place<'t, 'o, 's> {
     row: usize,
     own: &'t mut [OwnRows<'o>],
-    sums: &'t mut [Sums<'s>],
+    sums: &'t mut [KeySums<'s>],
 }
 
 impl Head<'_> {
@@ -123,7 +123,7 @@ impl Head<'_> {
         piece: &Range<usize>,
         turned: &[Turned],
         own: &mut [OwnRows<'_>],
-        sums: &mut [Sums<'_>],
+        sums: &mut [KeySums<'_>],
         buffers: &mut Buffers,
     ) {
         let Self { engine, .. } = *self;
@@ -277,7 +277,7 @@ fn normalise(operands: &Operands, block: &Block, kept: &[f32], logits: &mut [f32
 }
 
 /// From the gradient of the weights to that of the logits.
-fn through_weights(tile: Tile<'_>, rows: &Rows, [logits, weights]: [&[f32]; 2], gradient: &mut [f32]) {
+fn through_weights(tile: Tile<'_>, rows: &QueryRows, [logits, weights]: [&[f32]; 2], gradient: &mut [f32]) {
     let Tile { operands, block } = tile;
     let kept = &rows.log_sums[tile.first_row()..];
     let of_kept = rows.of_log_sums(tile);
@@ -300,7 +300,7 @@ fn through_weights(tile: Tile<'_>, rows: &Rows, [logits, weights]: [&[f32]; 2], 
 }
 
 /// Adds to the gradient of the values.
-fn to_values(tile: Tile<'_>, output: Matrix<'_>, probabilities: &mut [f32], sums: &mut Sums<'_>) {
+fn to_values(tile: Tile<'_>, output: Matrix<'_>, probabilities: &mut [f32], sums: &mut KeySums<'_>) {
     let Tile { operands, block } = tile;
     let value_dim = operands.shape.value_dim;
     block.gather(probabilities);
@@ -329,7 +329,7 @@ fn through_product(
     gradient: &[f32],
     (member, row): (usize, usize),
     own: &mut OwnRows<'_>,
-    sums: &mut Sums<'_>,
+    sums: &mut KeySums<'_>,
 ) {
     let dim = operands.shape.head_dim;
     let mut begun = [false; MOST_RANGES];

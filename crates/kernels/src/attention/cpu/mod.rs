@@ -12,7 +12,7 @@ pub(super) use call::{Call, INPUTS};
 
 use burn_flex::FlexTensor;
 
-/// The output and what the backward pass is told of each row.
+/// The output, and of each row the number that the backward pass needs.
 pub(super) fn forward(call: &Call) -> [FlexTensor; 2] {
     let engine = call.engine();
     match split::ranges(call, &engine) {

@@ -11,14 +11,14 @@ use std::ops::Range;
 /// Tensors that one key head's rows add to: k of each range, v, and those of the terms.
 const MOST: usize = MOST_RANGES + 1 + TERM_INPUTS;
 
-/// What the rows of one key head add to: the gradients of k and v, and of what no row has alone in the terms.
-pub(super) struct Sums<'a> {
+/// The gradients that all query rows of one key head add to: those of k, of v, and of the inputs that terms sum over rows.
+pub(super) struct KeySums<'a> {
     keys: Range<usize>,
     parts: [&'a mut [f32]; MOST],
     layout: Layout,
 }
 
-/// How [`Sums`] lie in their parts.
+/// How [`KeySums`] lie in their parts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
     /// Numbers of a key in its part, for k and v.
@@ -41,7 +41,7 @@ impl Layout {
     }
 
     /// Zeros for some keys in a buffer that may have been used before.
-    pub(super) fn zeros<'a>(&self, keys: Range<usize>, buffer: &'a mut Vec<f32>) -> Sums<'a> {
+    pub(super) fn zeros<'a>(&self, keys: Range<usize>, buffer: &'a mut Vec<f32>) -> KeySums<'a> {
         let count = self.sizes(keys.len()).iter().sum();
         buffer.clear();
         if buffer.capacity() < count {
@@ -51,16 +51,16 @@ impl Layout {
         self.sums(keys, buffer)
     }
 
-    /// Sums of some keys in the buffer that was filled for them.
-    pub(super) fn sums<'a>(&self, keys: Range<usize>, buffer: &'a mut [f32]) -> Sums<'a> {
+    /// Those of some keys in the buffer that was filled for them.
+    pub(super) fn sums<'a>(&self, keys: Range<usize>, buffer: &'a mut [f32]) -> KeySums<'a> {
         let mut rest = Rest(buffer);
         let parts = self.sizes(keys.len()).map(|size| rest.next(size));
-        Sums { keys, parts, layout: *self }
+        KeySums { keys, parts, layout: *self }
     }
 }
 
-impl<'a> Sums<'a> {
-    /// Sums of all keys in these parts.
+impl<'a> KeySums<'a> {
+    /// Those of all keys in these parts.
     pub(super) fn of_all(keys: usize, parts: [&'a mut [f32]; MOST], layout: Layout) -> Self {
         Self { keys: 0..keys, parts, layout }
     }
@@ -71,9 +71,9 @@ impl<'a> Sums<'a> {
     }
 
     /// The same for a shorter time.
-    pub(super) fn reborrow(&mut self) -> Sums<'_> {
+    pub(super) fn reborrow(&mut self) -> KeySums<'_> {
         let parts = self.parts.each_mut().map(|part| &mut **part);
-        Sums { keys: self.keys.clone(), parts, layout: self.layout }
+        KeySums { keys: self.keys.clone(), parts, layout: self.layout }
     }
 
     /// The sums of keys from `key` on, `[keys, head_dim]`, of a range.
@@ -87,7 +87,7 @@ impl<'a> Sums<'a> {
     }
 
     /// Adds those of other rows, all of whose keys are among these, on all threads.
-    pub(super) fn add(&mut self, other: &Sums<'_>) {
+    pub(super) fn add(&mut self, other: &KeySums<'_>) {
         let sizes = self
             .layout
             .widths
@@ -159,7 +159,7 @@ pub(super) struct Targets<'a> {
 
 impl<'a> Targets<'a> {
     pub(super) fn new(
-        sums: &'a mut Sums<'_>,
+        sums: &'a mut KeySums<'_>,
         own: &'a mut OwnRows<'_>,
         (member, row): (usize, usize),
         key: usize,

@@ -12,7 +12,7 @@ use super::memory::Memory;
 use super::scores::of_queries;
 use super::tile::{Own, Tile, other_group, own_group};
 use super::upstream::Upstream;
-use super::{Kind, Plan, Sizes};
+use super::{BiasKind, Plan, Sizes};
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
@@ -68,16 +68,16 @@ impl<'a, P: Size> BiasGradient<'a, P> {
         #[comptime] plan: Plan,
     ) {
         if comptime!(!plan.learned) {
-        } else if comptime!(plan.kind == Kind::Slopes) {
+        } else if comptime!(plan.kind == BiasKind::Slopes) {
             self.take_distances(shares, slopes, tile, sizes, plan);
-        } else if comptime!(plan.kind == Kind::Pair) {
+        } else if comptime!(plan.kind == BiasKind::Pair) {
             #[unroll]
             for j in 0..plan.part() {
                 self.sums += slopes[j];
             }
-        } else if comptime!(plan.kind == Kind::Block) {
+        } else if comptime!(plan.kind == BiasKind::Block) {
             self.write_pairs(slopes, tile, sizes, plan);
-        } else if comptime!(plan.kind == Kind::ByDistance) {
+        } else if comptime!(plan.kind == BiasKind::ByDistance) {
             self.diagonals.take::<P>(slopes, tile, self.target, sizes, plan);
         }
     }
@@ -139,9 +139,9 @@ impl<'a, P: Size> BiasGradient<'a, P> {
         sizes: Sizes,
         #[comptime] plan: Plan,
     ) {
-        if comptime!(plan.learned && (plan.kind == Kind::Slopes || plan.kind == Kind::Pair)) {
+        if comptime!(plan.learned && (plan.kind == BiasKind::Slopes || plan.kind == BiasKind::Pair)) {
             let mut sums = memory.sum(self.sums, own_group(), other_group());
-            if comptime!(plan.kind == Kind::Slopes) {
+            if comptime!(plan.kind == BiasKind::Slopes) {
                 let excess = memory.sum(self.excess, own_group(), other_group()) - self.log_sums_gradient;
                 sums += memory.sum(self.means, own_group(), other_group()) * excess;
             }

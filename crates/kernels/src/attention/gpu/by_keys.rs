@@ -1,19 +1,19 @@
 //! The gradients of k and v, and of what belongs to keys of a bias. A cube owns the keys of a tile.
 
 use super::matrices::{Halves, over_channels, over_rows};
-use super::memory::{Memory, Rows, zeros};
+use super::memory::{Memory, TileRows, zeros};
 use super::products::columns;
 use super::scores::{OfQueries, make_scores, weigh};
 use super::target::{Of, Part, Target, write_out};
 use super::tile::{Own, Tile, other_group, own_group, queries_of};
 use super::upstream::Upstream;
-use super::{Kind, Plan, Read};
+use super::{BiasKind, Plan, Read};
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
 /// What a cube adds up: sums over the query heads that read its keys.
 #[derive(CubeType)]
-struct Sums<N: Size> {
+struct KeySums<N: Size> {
     k: Array<Vector<f32, N>>,
     v: Array<Vector<f32, N>>,
 }
@@ -35,9 +35,9 @@ pub(super) fn by_keys<N: Size, P: Size, H: Float>(
     let head = CUBE_POS_Y as usize;
     let batch = CUBE_POS_Z as usize;
     let count = min(sizes.keys - first, plan.side);
-    let k = Rows::<N>::new(read.k, strides.k, batch, head, first, count);
-    let v = Rows::<N>::new(read.v, strides.v, batch, head, first, count);
-    let mut sums = Sums::<N> {
+    let k = TileRows::<N>::new(read.k, strides.k, batch, head, first, count);
+    let v = TileRows::<N>::new(read.v, strides.v, batch, head, first, count);
+    let mut sums = KeySums::<N> {
         k: zeros::<N>(comptime!(columns(plan.dim) * plan.part())),
         v: zeros::<N>(comptime!(columns(plan.value_dim) * plan.part())),
     };
@@ -46,7 +46,7 @@ pub(super) fn by_keys<N: Size, P: Size, H: Float>(
         let column = of_head::<N, P, H>(
             read, upstream, output, &k, &v, &mut sums, memory, halves, query_head, first, plan,
         );
-        if comptime!(plan.learned && plan.kind == Kind::Pair) {
+        if comptime!(plan.learned && plan.kind == BiasKind::Pair) {
             let column = memory.sum(column, own_group(), other_group());
             let own = first + own_group() * plan.part();
             #[unroll]
@@ -70,9 +70,9 @@ fn of_head<N: Size, P: Size, H: Float>(
     read: &Read<'_, N>,
     upstream: &Upstream<'_, N>,
     output: &[Vector<f32, N>],
-    k: &Rows<'_, N>,
-    v: &Rows<'_, N>,
-    sums: &mut Sums<N>,
+    k: &TileRows<'_, N>,
+    v: &TileRows<'_, N>,
+    sums: &mut KeySums<N>,
     memory: &mut Memory<N, P>,
     halves: &mut Halves<H, N, P>,
     head: usize,
@@ -88,8 +88,8 @@ fn of_head<N: Size, P: Size, H: Float>(
         let tile = Tile::new(batch, head, row, key, sizes, plan);
         if tile.reached(sizes, plan) {
             let count = min(sizes.queries - row, plan.side);
-            let q = Rows::<N>::new(read.q, strides.q, batch, head, row, count);
-            let gradient = Rows::<N>::new(upstream.gradient, upstream.strides, batch, head, row, count);
+            let q = TileRows::<N>::new(read.q, strides.q, batch, head, row, count);
+            let gradient = TileRows::<N>::new(upstream.gradient, upstream.strides, batch, head, row, count);
             let of_queries =
                 OfQueries::<P>::read::<N>(read, upstream, output, memory, batch, head, row, Own::Keys, plan);
             let mut shares = over_channels::<N, P, H>(k, &q, memory, halves, plan.dim, plan);

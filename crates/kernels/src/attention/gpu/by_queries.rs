@@ -2,7 +2,7 @@
 
 use super::biases::BiasGradient;
 use super::matrices::{Halves, over_channels, over_rows};
-use super::memory::{Memory, Rows, zeros};
+use super::memory::{Memory, TileRows, zeros};
 use super::products::columns;
 use super::scores::{OfQueries, make_scores, weigh};
 use super::target::{Of, Part, Target, write_out};
@@ -29,8 +29,8 @@ pub(super) fn by_queries<N: Size, P: Size, H: Float>(
     let batch = CUBE_POS_Z as usize;
     let key_head = head / comptime!(plan.group);
     let count = min(sizes.queries - row, plan.side);
-    let q = Rows::<N>::new(read.q, strides.q, batch, head, row, count);
-    let gradient = Rows::<N>::new(upstream.gradient, upstream.strides, batch, head, row, count);
+    let q = TileRows::<N>::new(read.q, strides.q, batch, head, row, count);
+    let gradient = TileRows::<N>::new(upstream.gradient, upstream.strides, batch, head, row, count);
     let span = keys_of(row, sizes, plan);
     let of_queries =
         OfQueries::<P>::read::<N>(read, upstream, output, memory, batch, head, row, Own::Queries, plan);
@@ -41,8 +41,8 @@ pub(super) fn by_queries<N: Size, P: Size, H: Float>(
         let tile = Tile::new(batch, head, row, key, sizes, plan);
         if tile.reached(sizes, plan) {
             let count = min(span.end - key, plan.side);
-            let k = Rows::<N>::new(read.k, strides.k, batch, key_head, key, count);
-            let v = Rows::<N>::new(read.v, strides.v, batch, key_head, key, count);
+            let k = TileRows::<N>::new(read.k, strides.k, batch, key_head, key, count);
+            let v = TileRows::<N>::new(read.v, strides.v, batch, key_head, key, count);
             let mut shares = over_channels::<N, P, H>(&q, &k, memory, halves, plan.dim, plan);
             make_scores::<N, P>(&mut shares, of_queries.scales, read, tile, Own::Queries, plan);
             let mut slopes = over_channels::<N, P, H>(&gradient, &v, memory, halves, plan.value_dim, plan);

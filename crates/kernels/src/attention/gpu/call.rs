@@ -2,7 +2,7 @@
 
 use super::plan::{Matrices, Tiles};
 use super::split::{FEW, PIECE};
-use super::{Kind, Plan, SizesLaunch, UNITS_A_SIDE};
+use super::{BiasKind, Plan, SizesLaunch, UNITS_A_SIDE};
 use crate::attention::options::Attention;
 use crate::attention::spec::{Bias, Shape};
 use burn_cubecl::tensor::CubeTensor;
@@ -14,7 +14,7 @@ pub(super) const CUBES: usize = 65_535;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Call {
     pub(super) shape: Shape,
-    pub(super) kind: Kind,
+    pub(super) kind: BiasKind,
     /// The side of the tiles.
     pub(super) side: usize,
     /// The matrix units that compute products, if any do.
@@ -40,11 +40,11 @@ impl Call {
         Self {
             shape,
             kind: match &options.bias {
-                Bias::None => Kind::None,
-                Bias::ByDistance(_) => Kind::ByDistance,
-                Bias::Slopes(_) => Kind::Slopes,
-                Bias::Pair { .. } => Kind::Pair,
-                Bias::Block(_) => Kind::Block,
+                Bias::None => BiasKind::None,
+                Bias::ByDistance(_) => BiasKind::ByDistance,
+                Bias::Slopes(_) => BiasKind::Slopes,
+                Bias::Pair { .. } => BiasKind::Pair,
+                Bias::Block(_) => BiasKind::Block,
             },
             side,
             matrices,
@@ -115,7 +115,7 @@ impl Call {
             self.sinks.min(keys),
             self.distances[0],
             self.distances[1],
-            if self.kind == Kind::ByDistance { bias_shape[1] } else { 0 },
+            if self.kind == BiasKind::ByDistance { bias_shape[1] } else { 0 },
             if shared(bias) { 0 } else { heads * queries * keys },
             if shared(query_scale) { 0 } else { queries },
             self.scale,
@@ -162,10 +162,10 @@ pub(super) fn bias_shapes(call: &Call, distances: usize) -> [Vec<usize>; 2] {
     let Shape { batch, heads, queries, keys, .. } = call.shape;
     match call.kind {
         _ if !call.learned => [vec![1], vec![1]],
-        Kind::None => [vec![1], vec![1]],
-        Kind::ByDistance => [vec![heads, distances], vec![1]],
-        Kind::Slopes => [vec![batch, heads, queries], vec![1]],
-        Kind::Pair => [vec![batch, heads, queries], vec![batch, heads, keys]],
-        Kind::Block => [vec![batch, heads, queries, keys], vec![1]],
+        BiasKind::None => [vec![1], vec![1]],
+        BiasKind::ByDistance => [vec![heads, distances], vec![1]],
+        BiasKind::Slopes => [vec![batch, heads, queries], vec![1]],
+        BiasKind::Pair => [vec![batch, heads, queries], vec![batch, heads, keys]],
+        BiasKind::Block => [vec![batch, heads, queries, keys], vec![1]],
     }
 }

@@ -8,7 +8,7 @@
 //! What must be moved: `4 * distances` bytes out and in for each tile of queries, a 64th of what the pairs would take.
 
 use super::tile::Tile;
-use super::{Kind, Plan, Sizes, UNITS, UNITS_A_SIDE};
+use super::{BiasKind, Plan, Sizes, UNITS, UNITS_A_SIDE};
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
@@ -36,7 +36,7 @@ impl Diagonals {
         sizes: Sizes,
         #[comptime] plan: Plan,
     ) -> Diagonals {
-        let used = comptime!(plan.learned && plan.kind == Kind::ByDistance);
+        let used = comptime!(plan.learned && plan.kind == BiasKind::ByDistance);
         let pieces =
             Shared::<[f32]>::new_slice(comptime!(if used { diagonals(plan.part()) * UNITS } else { 1 }));
         let tiles = sizes.queries.div_ceil(plan.side);

@@ -1,7 +1,7 @@
 //! The output: a softmax that grows tile by tile.
 
 use super::matrices::{Halves, over_channels, over_rows};
-use super::memory::{Memory, Rows, zeros};
+use super::memory::{Memory, TileRows, zeros};
 use super::out::{Place, gather, write_gathered};
 use super::products::columns;
 use super::scores::{make_scores, scales};
@@ -75,7 +75,7 @@ pub(super) fn forward_kernel<N: Size, P: Size, H: Float>(
     let batch = CUBE_POS_Z as usize;
     let key_head = head / comptime!(plan.group);
     let count = min(sizes.queries - row, plan.side);
-    let q = Rows::<N>::new(read.q, strides.q, batch, head, row, count);
+    let q = TileRows::<N>::new(read.q, strides.q, batch, head, row, count);
     let scales = scales::<N, P>(read, batch, row + own_group() * plan.part(), plan);
     let mut memory = Memory::<N, P>::new(plan);
     let mut halves = Halves::<H, N, P>::new(plan);
@@ -90,8 +90,8 @@ pub(super) fn forward_kernel<N: Size, P: Size, H: Float>(
         let tile = Tile::new(batch, head, row, key, sizes, plan);
         if tile.reached(sizes, plan) {
             let count = min(span.end - key, plan.side);
-            let k = Rows::<N>::new(read.k, strides.k, batch, key_head, key, count);
-            let v = Rows::<N>::new(read.v, strides.v, batch, key_head, key, count);
+            let k = TileRows::<N>::new(read.k, strides.k, batch, key_head, key, count);
+            let v = TileRows::<N>::new(read.v, strides.v, batch, key_head, key, count);
             let mut scores = over_channels::<N, P, H>(&q, &k, &mut memory, &mut halves, plan.dim, plan);
             make_scores::<N, P>(&mut scores, scales, read, tile, Own::Queries, plan);
             softmax.take(&mut scores, &mut memory, plan);

@@ -1,6 +1,6 @@
 //! What attention keeps on the GPU, and its gradients.
 
-use super::Kind;
+use super::BiasKind;
 use super::call::{Call, Gradients, Inputs, Results};
 use super::launch;
 use super::plan::Tiles;
@@ -45,10 +45,10 @@ fn summed(first: Primitive, call: &Call, shared: bool) -> Primitive {
     let Shape { heads, queries, keys, .. } = call.shape;
     match call.kind {
         _ if !call.learned => first,
-        Kind::Slopes => {
+        BiasKind::Slopes => {
             Cube::float_reshape(Cube::float_sum_dim(Cube::float_sum_dim(first, 2), 0), [heads].into())
         }
-        Kind::Block if shared => {
+        BiasKind::Block if shared => {
             Cube::float_reshape(Cube::float_sum_dim(first, 0), [1, heads, queries, keys].into())
         }
         _ => first,

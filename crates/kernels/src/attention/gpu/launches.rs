@@ -3,7 +3,7 @@
 use super::call::{Call, Inputs, Results, bias_shapes};
 use super::diagonals::distance_kernel;
 use super::upstream::UpstreamLaunch;
-use super::{Kind, Plan, ReadLaunch, RowStridesLaunch, UNITS, split};
+use super::{BiasKind, Plan, ReadLaunch, RowStridesLaunch, UNITS, split};
 use crate::attention::spec::Shape;
 use crate::machine::gpu::{
     address, empty, empty_of, grid, head_strides, launch, linear, rows, strided, strides, width, zeros,
@@ -140,7 +140,7 @@ impl Backward {
             log_sums_gradient: into_contiguous(results.log_sums_gradient),
         };
         // Hidden pairs of a block have the gradient 0, and no unit writes it.
-        let has_hidden = call.learned && call.kind == Kind::Block;
+        let has_hidden = call.learned && call.kind == BiasKind::Block;
         let [first, second] = bias_shapes(&call, distances(&inputs, &call));
         let first = if by_distance(&call) {
             vec![call.shape.batch, call.shape.heads, call.query_tiles(), first[1]]
@@ -197,12 +197,12 @@ impl Backward {
 
 /// Whether a table of distances has a gradient.
 fn by_distance(call: &Call) -> bool {
-    call.learned && call.kind == Kind::ByDistance
+    call.learned && call.kind == BiasKind::ByDistance
 }
 
 /// The entries of a table of distances.
 fn distances(inputs: &Inputs, call: &Call) -> usize {
-    if call.kind == Kind::ByDistance { inputs.first_bias.meta.shape()[1] } else { 0 }
+    if call.kind == BiasKind::ByDistance { inputs.first_bias.meta.shape()[1] } else { 0 }
 }
 
 /// The heads of each position side by side, or apart again.

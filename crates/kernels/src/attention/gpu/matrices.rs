@@ -8,7 +8,7 @@
 //!
 //! Hidden pairs are multiplied by 0 here, and not left out: a value that is no number reaches all queries of its tile.
 
-use super::memory::{Memory, Rows};
+use super::memory::{Memory, TileRows};
 use super::products::{self, columns};
 use super::tile::{Own, Tile, other_group, own_group};
 use super::{Plan, Sizes, UNITS, UNITS_A_SIDE};
@@ -36,7 +36,7 @@ impl<H: Float, N: Size, P: Size> Halves<H, N, P> {
     }
 
     /// Brings the channels of own rows. The caller waits for all units.
-    fn bring_own(&mut self, rows: &Rows<'_, N>, #[comptime] dim: usize, #[comptime] plan: Plan) {
+    fn bring_own(&mut self, rows: &TileRows<'_, N>, #[comptime] dim: usize, #[comptime] plan: Plan) {
         let width = N::value();
         let items = comptime!(plan.padded(dim, width) / width * UNITS_A_SIDE);
         let mut item = UNIT_POS as usize;
@@ -54,7 +54,7 @@ impl<H: Float, N: Size, P: Size> Halves<H, N, P> {
     }
 
     /// Brings other rows. The caller waits for all units.
-    fn bring_other(&mut self, rows: &Rows<'_, N>, #[comptime] dim: usize, #[comptime] plan: Plan) {
+    fn bring_other(&mut self, rows: &TileRows<'_, N>, #[comptime] dim: usize, #[comptime] plan: Plan) {
         let width = N::value();
         let vectors = comptime!(plan.padded(dim, width) / width);
         let mut item = UNIT_POS as usize;
@@ -137,8 +137,8 @@ impl<H: Float, N: Size, P: Size> Halves<H, N, P> {
 /// [`products::over_channels`], by matrix units where the plan has them.
 #[cube]
 pub(super) fn over_channels<N: Size, P: Size, H: Float>(
-    own: &Rows<'_, N>,
-    other: &Rows<'_, N>,
+    own: &TileRows<'_, N>,
+    other: &TileRows<'_, N>,
     memory: &mut Memory<N, P>,
     halves: &mut Halves<H, N, P>,
     #[comptime] dim: usize,
@@ -169,7 +169,7 @@ pub(super) fn over_channels<N: Size, P: Size, H: Float>(
 #[cube]
 pub(super) fn over_rows<N: Size, P: Size, H: Float>(
     pairs: &Array<Vector<f32, P>>,
-    other: &Rows<'_, N>,
+    other: &TileRows<'_, N>,
     tile: Tile,
     memory: &mut Memory<N, P>,
     halves: &mut Halves<H, N, P>,

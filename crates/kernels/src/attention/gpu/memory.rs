@@ -8,7 +8,7 @@ use cubecl::prelude::*;
 
 /// Rows of a tile where they lie.
 #[derive(CubeType)]
-pub(super) struct Rows<'a, N: Size> {
+pub(super) struct TileRows<'a, N: Size> {
     source: &'a [Vector<f32, N>],
     /// The first vector of the first row, and the vectors from one row to the next.
     from: usize,
@@ -18,7 +18,7 @@ pub(super) struct Rows<'a, N: Size> {
 }
 
 #[cube]
-impl<'a, N: Size> Rows<'a, N> {
+impl<'a, N: Size> TileRows<'a, N> {
     /// Of one head, from a row on.
     pub(super) fn new(
         source: &'a [Vector<f32, N>],
@@ -27,8 +27,8 @@ impl<'a, N: Size> Rows<'a, N> {
         head: usize,
         first: usize,
         count: usize,
-    ) -> Rows<'a, N> {
-        Rows::<'a, N> { source, from: start(strides, batch, head, first), stride: strides.row, count }
+    ) -> TileRows<'a, N> {
+        TileRows::<'a, N> { source, from: start(strides, batch, head, first), stride: strides.row, count }
     }
 
     /// The channels of a vector, each of as many rows from `first` on as a unit takes.
@@ -87,7 +87,7 @@ impl<N: Size, P: Size> Memory<N, P> {
     /// neighbouring rows. Rows and channels that there are not are zeros. The caller waits for all units.
     pub(super) fn bring_channels(
         &mut self,
-        rows: &Rows<'_, N>,
+        rows: &TileRows<'_, N>,
         first: usize,
         to: usize,
         #[comptime] dim: usize,
@@ -109,7 +109,7 @@ impl<N: Size, P: Size> Memory<N, P> {
     }
 
     /// Brings rows from the one numbered `first` on; those that there are not are zeros.
-    pub(super) fn bring_rows(&mut self, rows: &Rows<'_, N>, first: usize, #[comptime] dim: usize) {
+    pub(super) fn bring_rows(&mut self, rows: &TileRows<'_, N>, first: usize, #[comptime] dim: usize) {
         sync_cube();
         let mut item = UNIT_POS as usize;
         while item < comptime!(UNITS_A_SIDE * dim) {

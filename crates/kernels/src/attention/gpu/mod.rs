@@ -87,7 +87,7 @@ pub(super) use launch::supports;
 use crate::machine::gpu::Strides;
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
-use plan::{Kind, Plan};
+use plan::{BiasKind, Plan};
 
 /// The most channels of a key or a value that the kernels take.
 const WIDEST: usize = 128;
@@ -189,13 +189,13 @@ fn bias_of<N: Size>(
     let sizes = read.sizes;
     let distance = sizes.offset + row - key;
     let place = (batch * sizes.heads + head) * sizes.queries + row;
-    if comptime!(plan.kind == Kind::ByDistance) {
+    if comptime!(plan.kind == BiasKind::ByDistance) {
         read.first_bias[head * sizes.distances + min(distance, sizes.distances - 1)]
-    } else if comptime!(plan.kind == Kind::Slopes) {
+    } else if comptime!(plan.kind == BiasKind::Slopes) {
         -read.first_bias[head] * f32::cast_from(distance)
-    } else if comptime!(plan.kind == Kind::Pair) {
+    } else if comptime!(plan.kind == BiasKind::Pair) {
         read.first_bias[place] - read.second_bias[(batch * sizes.heads + head) * sizes.keys + key]
-    } else if comptime!(plan.kind == Kind::Block) {
+    } else if comptime!(plan.kind == BiasKind::Block) {
         read.first_bias[batch * sizes.bias_batch + (head * sizes.queries + row) * sizes.keys + key]
     } else {
         f32::new(0.0)

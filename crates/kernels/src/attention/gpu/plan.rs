@@ -10,7 +10,7 @@ const SIDES: [usize; 2] = [64, 32];
 
 /// Where the bias comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Kind {
+pub(super) enum BiasKind {
     None,
     ByDistance,
     Slopes,
@@ -21,7 +21,7 @@ pub(super) enum Kind {
 /// What the kernels are compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Plan {
-    pub(super) kind: Kind,
+    pub(super) kind: BiasKind,
     /// Whether there is a window.
     pub(super) windowed: bool,
     /// Whether there is a scale for each query.

@@ -5,7 +5,7 @@
 //! their products in registers, as vectors over its own rows. Both products add up outer products: of each channel, or of
 //! each other row, a unit loads a vector of its own rows and what stands opposite, and multiplies each with each.
 
-use super::memory::{Memory, Rows, zeros};
+use super::memory::{Memory, TileRows, zeros};
 use super::tile::{Own, Tile, other_group, own_group};
 use super::{Plan, Sizes, UNITS_A_SIDE};
 use burn_cubecl::cubecl;
@@ -14,8 +14,8 @@ use cubecl::prelude::*;
 /// The sum over channels c of `own[i, c] * other[j, c]`, for the pairs (i, j) of a unit.
 #[cube]
 pub(super) fn over_channels<N: Size, P: Size>(
-    own: &Rows<'_, N>,
-    other: &Rows<'_, N>,
+    own: &TileRows<'_, N>,
+    other: &TileRows<'_, N>,
     memory: &mut Memory<N, P>,
     #[comptime] dim: usize,
     #[comptime] plan: Plan,
@@ -47,7 +47,7 @@ pub(super) fn over_channels<N: Size, P: Size>(
 /// memory. Hidden ones are left out and not multiplied by 0: what they hide may be no number.
 #[cube]
 pub(super) fn over_rows<N: Size, P: Size>(
-    other: &Rows<'_, N>,
+    other: &TileRows<'_, N>,
     tile: Tile,
     memory: &mut Memory<N, P>,
     sums: &mut Array<Vector<f32, N>>,

@@ -4,7 +4,7 @@ use super::memory::Memory;
 use super::products::columns;
 use super::tile::{Own, Tile, other_group, own_group};
 use super::upstream::Upstream;
-use super::{Kind, Plan, Read, UNITS_A_SIDE, bias_of, scale_of};
+use super::{BiasKind, Plan, Read, UNITS_A_SIDE, bias_of, scale_of};
 use crate::attention::spec::NOTHING_SEEN;
 use crate::machine::gpu::start;
 use burn_cubecl::cubecl;
@@ -65,7 +65,7 @@ pub(super) fn make_scores<N: Size, P: Size>(
             scale = Vector::new(scales.extract(j));
         }
         let mut scores = products[j] * scale;
-        if comptime!(plan.kind != Kind::None) {
+        if comptime!(plan.kind != BiasKind::None) {
             let mut biases = Vector::<f32, P>::new(0.0);
             #[unroll]
             for i in 0..plan.part() {

@@ -40,14 +40,14 @@ pub(super) fn feature(x: Tensor<4>) -> Tensor<4> {
 
 /// What has been summed over keys.
 #[derive(Clone)]
-struct Sums {
+struct KeyState {
     /// `sum_n k_n v_n^T`, `[batch, heads, head_dim, value_dim]`.
     products: Tensor<4>,
     /// `sum_n k_n`, `[batch, heads, head_dim, 1]`.
     keys: Tensor<4>,
 }
 
-impl Sums {
+impl KeyState {
     fn of(k: &Features, v: Tensor<4>) -> Self {
         Self {
             products: k.numerator().swap_dims(2, 3).matmul(v),
@@ -74,7 +74,7 @@ pub(super) fn linear_attention(
     let q = Features::new(q, tables.map(|[q, _]| q), rotate);
     let k = Features::new(k, tables.map(|[_, k]| k), rotate);
     let values = |rows| v.clone().slice_dim(2, rows);
-    let mut past = (first > 0).then(|| Sums::of(&k.rows(0..first), values(0..first)));
+    let mut past = (first > 0).then(|| KeyState::of(&k.rows(0..first), values(0..first)));
     let mut outputs = Vec::with_capacity(count.div_ceil(chunk));
     for start in (0..count).step_by(chunk) {
         let end = (start + chunk).min(count);
@@ -95,7 +95,7 @@ pub(super) fn linear_attention(
         // Features are positive, but a product of small ones may be too small for f32.
         outputs.push(numerator / denominator.clamp_min(f32::MIN_POSITIVE));
         if end < count {
-            let own = Sums::of(&k, v);
+            let own = KeyState::of(&k, v);
             past = Some(match past {
                 Some(past) => past.and(own),
                 None => own,

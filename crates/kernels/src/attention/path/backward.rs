@@ -9,7 +9,7 @@ use super::causal::{CausalRows, hide_later, through_causal_softmax};
 use super::chunks::{self, CHUNK, Inner, KeyHead, OfChunk, Operators};
 use super::cpu::{Call, Operands};
 use super::region::{Older, REGION, Region};
-use super::walk::{At, Own, Scratch, Sums, Walk};
+use super::walk::{At, Own, Scratch, SharedGradients, Walk};
 use crate::machine::autodiff::{View, tensor_of};
 use crate::machine::buffers::{Rest, joined, zeros};
 use crate::machine::matmul::{Matrix, matmul};
@@ -23,11 +23,11 @@ const PIECES: usize = 16;
 /// The gradients of all inputs that are there, from the log sums `[batch, queries, heads]` and the gradient of the output.
 pub(super) fn gradients(call: &Call, log_sums: &[f32], output: &FlexTensor) -> Vec<FlexTensor> {
     let operands = Operands::new(call);
-    Rows { operands: &operands, log_sums, output: View::new(output) }.backward()
+    QueryRows { operands: &operands, log_sums, output: View::new(output) }.backward()
 }
 
 /// What the backward pass knows of the query rows.
-struct Rows<'a> {
+struct QueryRows<'a> {
     operands: &'a Operands<'a>,
     log_sums: &'a [f32],
     /// The gradient of the output.
@@ -109,7 +109,7 @@ fn next<'a, const N: usize>(rests: &mut [Rest<'a>; N], sizes: [usize; N]) -> [&'
     rests.each_mut().map(|rest| rest.next(sizes.next().unwrap_or_default()))
 }
 
-impl Rows<'_> {
+impl QueryRows<'_> {
     /// The gradients of all inputs.
     fn backward(&self) -> Vec<FlexTensor> {
         let operands = self.operands;
@@ -211,7 +211,7 @@ impl Rows<'_> {
             let mut own = alone.own.each_mut().map(|all| Rest(all));
             next(&mut own, widths.map(|width| row * width));
             let [q, k, w, taken, crossed] = next(&mut own, widths.map(|width| rows.len() * width));
-            let mut sums = Sums { keys: shared.keys, steps: shared.steps, older: of_older };
+            let mut sums = SharedGradients { keys: shared.keys, steps: shared.steps, older: of_older };
             walk.backward(at, of_scores, Own { q, k, w, taken, crossed }, &mut sums, scratch);
         }
         let Buffers { older, of_older, carried, .. } = buffers;

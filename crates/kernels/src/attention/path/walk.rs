@@ -29,7 +29,7 @@ pub(super) struct Own<'a> {
 }
 
 /// Gradients that the queries of a head share.
-pub(super) struct Sums<'a> {
+pub(super) struct SharedGradients<'a> {
     /// Of the keys as the chunk after theirs meets them, `[rows, head_dim]`.
     pub(super) keys: &'a mut [f32],
     /// Of M, `[chunks, head_dim, head_dim]`.
@@ -112,7 +112,7 @@ impl Walk {
         at: At<'_>,
         of_scores: Matrix<'_>,
         own: Own<'_>,
-        sums: &mut Sums<'_>,
+        sums: &mut SharedGradients<'_>,
         scratch: &mut Scratch,
     ) {
         let At { region, chunk, q, .. } = at;
@@ -138,7 +138,13 @@ impl Walk {
 
     /// The gradient of what is left of the queries after their own chunk, into the scratch; adds to the sums of the keys and
     /// steps before it.
-    fn until_own(&self, at: At<'_>, of_scores: Matrix<'_>, sums: &mut Sums<'_>, scratch: &mut Scratch) {
+    fn until_own(
+        &self,
+        at: At<'_>,
+        of_scores: Matrix<'_>,
+        sums: &mut SharedGradients<'_>,
+        scratch: &mut Scratch,
+    ) {
         let At { region, chunk, older, .. } = at;
         let (rows, dim, scale) = (region.rows(chunk), region.dim(), region.scale);
         let Scratch { of_left, next, .. } = scratch;

@@ -31,7 +31,7 @@ use std::sync::Arc;
 /// The most tensors that the terms of a call have.
 pub(super) const TERM_INPUTS: usize = 7;
 
-/// What attention adds to the logits besides a bias: vectors by distance, or vectors by count.
+/// What attention adds to the logits besides a bias: vectors by distance, vectors by count, or a network of all heads.
 #[derive(Clone, Debug, Default)]
 pub struct Terms(Vec<Arc<dyn ScoreTerm>>);
 

@@ -20,7 +20,7 @@ const COUNTED: Counted = Counted { positions: 6, gate_scale: None, on_a_line: fa
 const SMOOTH: Counted = Counted { positions: 600, gate_scale: None, on_a_line: true };
 
 impl Counted {
-    fn inputs(self, case: &Case, kind: Kind) -> Vec<Vec<f32>> {
+    fn inputs(self, case: &Case, kind: BiasKind) -> Vec<Vec<f32>> {
         // Small beside q, since a count of 30 is rounded to 2e-6, which shows where neighbours differ.
         let mut vectors = numbers(30, self.positions * case.shape.head_dim);
         for x in &mut vectors {
@@ -37,7 +37,7 @@ impl Counted {
         case.inputs(kind).into_iter().chain([vectors]).collect()
     }
 
-    fn call(self, case: &Case, kind: Kind, inputs: &[Tensor<1>]) -> ([Tensor<4>; 3], Attention) {
+    fn call(self, case: &Case, kind: BiasKind, inputs: &[Tensor<1>]) -> ([Tensor<4>; 3], Attention) {
         let (qkv, options) = case.call(kind, inputs);
         let vectors = inputs.last().unwrap().clone().reshape([self.positions, case.shape.head_dim]);
         let counted = CountedVectors { vectors, gate_scale: self.gate_scale };
@@ -45,7 +45,7 @@ impl Counted {
     }
 
     #[track_caller]
-    fn check(self, case: &Case, kind: Kind) {
+    fn check(self, case: &Case, kind: BiasKind) {
         let (what, inputs) = (format!("{case:?} {kind:?} {self:?}"), self.inputs(case, kind));
         let fused = |inputs: &[Tensor<1>]| {
             let ([q, k, v], options) = self.call(case, kind, inputs);
@@ -65,7 +65,7 @@ impl Counted {
 
 /// With slopes that a central difference shows, and with kinks.
 #[track_caller]
-fn check(case: &Case, kind: Kind) {
+fn check(case: &Case, kind: BiasKind) {
     SMOOTH.check(case, kind);
     COUNTED.check(case, kind);
     Counted { positions: 30, ..COUNTED }.check(case, kind);
@@ -75,14 +75,14 @@ fn check(case: &Case, kind: Kind) {
 fn counts_that_stop_early_late_and_never() {
     for positions in [1, 2, 3, 15, 16, 17, 64] {
         for gate_scale in [None, Some(0.3), Some(-2.0)] {
-            Counted { positions, gate_scale, ..COUNTED }.check(&PLAIN, Kind::None);
+            Counted { positions, gate_scale, ..COUNTED }.check(&PLAIN, BiasKind::None);
         }
     }
 }
 
 #[test]
 fn counts_beside_every_bias() {
-    for kind in KINDS {
+    for kind in BIAS_KINDS {
         check(&PLAIN, kind);
     }
 }
@@ -90,7 +90,7 @@ fn counts_beside_every_bias() {
 #[test]
 fn counts_with_unequal_heads_and_odd_sizes() {
     let shape = Shape { batch: 2, heads: 6, key_heads: 2, queries: 53, keys: 53, head_dim: 5, value_dim: 7 };
-    check(&Case { shape, ..PLAIN }, Kind::None);
+    check(&Case { shape, ..PLAIN }, BiasKind::None);
 }
 
 /// Sinks are read past the keys between, which are hidden and counted.
@@ -98,7 +98,7 @@ fn counts_with_unequal_heads_and_odd_sizes() {
 fn counts_with_window_and_sinks() {
     let shape = Shape { batch: 1, queries: 70, keys: 70, ..PLAIN.shape };
     for (window, sinks) in [(1, 0), (5, 0), (33, 0), (5, 2), (20, 3), (40, 30), (1000, 1)] {
-        check(&Case { shape, window: Some(window), sinks, ..PLAIN }, Kind::ByDistance);
+        check(&Case { shape, window: Some(window), sinks, ..PLAIN }, BiasKind::ByDistance);
     }
 }
 
@@ -107,10 +107,10 @@ fn counts_with_window_and_sinks() {
 fn counts_with_an_offset_and_a_query_scale() {
     for (rows, window) in [(1, None), (2, Some(9))] {
         let shape = Shape { queries: 19, keys: 60, ..PLAIN.shape };
-        check(&Case { shape, offset: 41, window, sinks: 4, scaled: Some(rows), ..PLAIN }, Kind::Slopes);
+        check(&Case { shape, offset: 41, window, sinks: 4, scaled: Some(rows), ..PLAIN }, BiasKind::Slopes);
     }
     let shape = Shape { queries: 1, keys: 50, ..PLAIN.shape };
-    check(&Case { shape, offset: 49, ..PLAIN }, Kind::None);
+    check(&Case { shape, offset: 49, ..PLAIN }, BiasKind::None);
 }
 
 #[test]
@@ -118,11 +118,11 @@ fn counts_in_several_tasks_per_head() {
     let shape =
         Shape { batch: 1, heads: 2, key_heads: 1, queries: 150, keys: 160, head_dim: 4, value_dim: 4 };
     for (window, sinks) in [(None, 0), (Some(20), 3)] {
-        COUNTED.check(&Case { shape, offset: 7, window, sinks, ..PLAIN }, Kind::None);
+        COUNTED.check(&Case { shape, offset: 7, window, sinks, ..PLAIN }, BiasKind::None);
     }
     // All tasks share the transposed keys.
     let shape = Shape { queries: 530, keys: 530, ..shape };
-    COUNTED.check(&Case { shape, ..PLAIN }, Kind::None);
+    COUNTED.check(&Case { shape, ..PLAIN }, BiasKind::None);
 }
 
 /// Gates that are 1 in f32 count whole numbers, where both neighbours are one vector.
@@ -130,10 +130,10 @@ fn counts_in_several_tasks_per_head() {
 fn whole_counts_have_no_slope() {
     let case = PLAIN;
     let read = |fused: bool| {
-        let inputs = COUNTED.inputs(&case, Kind::None);
+        let inputs = COUNTED.inputs(&case, BiasKind::None);
         differentiate(&Device::flex(), &inputs, |inputs| {
             let counted = Counted { gate_scale: Some(1e9), ..COUNTED };
-            let ([q, k, v], options) = counted.call(&case, Kind::None, inputs);
+            let ([q, k, v], options) = counted.call(&case, BiasKind::None, inputs);
             let ones = |x: Tensor<4>| x.abs().add_scalar(0.5);
             let qkv = [ones(q), ones(k), v];
             if fused {
@@ -155,12 +155,12 @@ fn whole_counts_have_no_slope() {
 fn the_log_sums_have_a_gradient() {
     let case = Case { window: Some(12), sinks: 2, ..PLAIN };
     let read = |inputs: &[Tensor<1>], read: &dyn Fn([Tensor<4>; 3], &Attention) -> PartialAttention| {
-        let (qkv, options) = SMOOTH.call(&case, Kind::None, inputs);
+        let (qkv, options) = SMOOTH.call(&case, BiasKind::None, inputs);
         flat_part(read(qkv, &options))
     };
     assert_matches(
         "log sums",
-        &SMOOTH.inputs(&case, Kind::None),
+        &SMOOTH.inputs(&case, BiasKind::None),
         |inputs| read(inputs, &|[q, k, v], options| partial_attention(q, k, v, options)),
         |inputs| read(inputs, &|qkv, options| reference::partial_attention(qkv, options, &case.shape)),
     );
@@ -172,8 +172,8 @@ fn threads_change_no_bit_of_counts() {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         let case = Case { shape: Shape { queries: 90, keys: 90, ..PLAIN.shape }, ..PLAIN };
         pool.install(|| {
-            differentiate(&Device::flex(), &COUNTED.inputs(&case, Kind::None), |inputs| {
-                let ([q, k, v], options) = COUNTED.call(&case, Kind::None, inputs);
+            differentiate(&Device::flex(), &COUNTED.inputs(&case, BiasKind::None), |inputs| {
+                let ([q, k, v], options) = COUNTED.call(&case, BiasKind::None, inputs);
                 attention(q, k, v, &options)
             })
         })
@@ -185,8 +185,8 @@ fn threads_change_no_bit_of_counts() {
 #[should_panic(expected = "counted vectors in a range of distances")]
 fn a_range_of_distances_is_rejected() {
     let inputs: Vec<_> =
-        COUNTED.inputs(&PLAIN, Kind::None).into_iter().map(|x| flat(x, &Device::flex())).collect();
-    let ([q, k, v], options) = COUNTED.call(&PLAIN, Kind::None, &inputs);
+        COUNTED.inputs(&PLAIN, BiasKind::None).into_iter().map(|x| flat(x, &Device::flex())).collect();
+    let ([q, k, v], options) = COUNTED.call(&PLAIN, BiasKind::None, &inputs);
     attention(q, k, v, &Attention { distances: 1..5, ..options });
 }
 
@@ -195,6 +195,6 @@ fn counts_in_pieces() {
     let shape =
         Shape { batch: 1, heads: 4, key_heads: 2, queries: 101, keys: 108, head_dim: 4, value_dim: 6 };
     for (window, sinks) in [(None, 0), (Some(30), 3)] {
-        cut_small(|| COUNTED.check(&Case { shape, offset: 7, window, sinks, ..PLAIN }, Kind::ByDistance));
+        cut_small(|| COUNTED.check(&Case { shape, offset: 7, window, sinks, ..PLAIN }, BiasKind::ByDistance));
     }
 }

@@ -8,7 +8,7 @@ const LONG: Case = Case { shape: Shape { batch: 2, queries: 141, keys: 141, ..PL
 
 #[test]
 fn every_bias_in_pieces() {
-    for kind in KINDS {
+    for kind in BIAS_KINDS {
         cut_small(|| LONG.check(kind));
     }
 }
@@ -18,7 +18,7 @@ fn every_bias_in_pieces() {
 fn unequal_heads_in_pieces() {
     let shape =
         Shape { batch: 1, heads: 6, key_heads: 2, queries: 101, keys: 101, head_dim: 5, value_dim: 7 };
-    for kind in KINDS.into_iter().filter(|kind| !matches!(kind, Kind::Slopes)) {
+    for kind in BIAS_KINDS.into_iter().filter(|kind| !matches!(kind, BiasKind::Slopes)) {
         cut_small(|| Case { shape, ..PLAIN }.check(kind));
     }
 }
@@ -26,7 +26,7 @@ fn unequal_heads_in_pieces() {
 #[test]
 fn windows_and_sinks_in_pieces() {
     for (window, sinks) in [(1, 0), (20, 0), (20, 3), (70, 40), (1000, 1)] {
-        for kind in [Kind::ByDistance, Kind::SharedBlock, Kind::Pair] {
+        for kind in [BiasKind::ByDistance, BiasKind::SharedBlock, BiasKind::Pair] {
             let shape = Shape { batch: 1, ..LONG.shape };
             cut_small(|| Case { shape, window: Some(window), sinks, ..PLAIN }.check(kind));
         }
@@ -36,7 +36,7 @@ fn windows_and_sinks_in_pieces() {
 #[test]
 fn two_rotations_in_pieces() {
     for (window, sinks, border) in [(None, 0, 9), (Some(60), 3, 40), (Some(20), 0, 33)] {
-        for kind in [Kind::None, Kind::ByDistance] {
+        for kind in [BiasKind::None, BiasKind::ByDistance] {
             cut_small(|| Case { window, sinks, border: Some(border), ..LONG }.check(kind));
         }
     }
@@ -47,13 +47,15 @@ fn offsets_and_query_scales_in_pieces() {
     let shape = Shape { queries: 70, keys: 130, ..PLAIN.shape };
     for (rows, window) in [(1, None), (2, Some(9))] {
         let case = Case { shape, offset: 51, window, sinks: 4, scaled: Some(rows), border: None };
-        cut_small(|| case.check(Kind::Block));
+        cut_small(|| case.check(BiasKind::Block));
     }
 }
 
 #[test]
 fn threads_change_no_bit_of_pieces() {
-    for (kind, border) in [(Kind::ByDistance, Some(40)), (Kind::SharedBlock, None), (Kind::Pair, None)] {
+    for (kind, border) in
+        [(BiasKind::ByDistance, Some(40)), (BiasKind::SharedBlock, None), (BiasKind::Pair, None)]
+    {
         let run = |threads: usize| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             let case = Case { border, ..LONG };
@@ -81,7 +83,7 @@ fn few_rows_of_many_keys_in_ranges() {
         [(1, 129, None, 0), (3, 120, None, 0), (35, 95, Some(90), 4), (1, 129, Some(70), 2)]
     {
         let shape = Shape { queries, keys: 130, ..PLAIN.shape };
-        for kind in KINDS {
+        for kind in BIAS_KINDS {
             for border in [None, Some(40)] {
                 cut_small(|| Case { shape, offset, window, sinks, border, ..PLAIN }.check(kind));
             }
@@ -93,7 +95,7 @@ fn few_rows_of_many_keys_in_ranges() {
 #[test]
 fn ranges_without_weight() {
     let case = Case { shape: Shape { queries: 1, keys: 130, ..PLAIN.shape }, offset: 129, ..PLAIN };
-    let mut inputs = case.inputs(Kind::SharedBlock);
+    let mut inputs = case.inputs(BiasKind::SharedBlock);
     for (index, x) in inputs[3].iter_mut().enumerate().filter(|(index, _)| index % 130 < 100) {
         *x = if index < 130 { f32::NEG_INFINITY } else { *x };
     }
@@ -101,9 +103,9 @@ fn ranges_without_weight() {
         let tensors: Vec<_> = inputs.iter().map(|x| flat(x.clone(), &Device::flex())).collect();
         let read = || {
             if fused {
-                case.fused(Kind::SharedBlock, &tensors)
+                case.fused(BiasKind::SharedBlock, &tensors)
             } else {
-                case.reference(Kind::SharedBlock, &tensors)
+                case.reference(BiasKind::SharedBlock, &tensors)
             }
         };
         list(cut_small(read))
@@ -120,8 +122,8 @@ fn ranges_without_weight() {
 #[test]
 fn small_pieces_are_cut() {
     let gradients = || {
-        let inputs = LONG.inputs(Kind::None);
-        differentiate(&Device::flex(), &inputs, |inputs| LONG.fused(Kind::None, inputs)).1
+        let inputs = LONG.inputs(BiasKind::None);
+        differentiate(&Device::flex(), &inputs, |inputs| LONG.fused(BiasKind::None, inputs)).1
     };
     let (whole, pieces) = (gradients(), cut_gradient_small(gradients));
     assert_eq!(whole[0], pieces[0], "each row of queries has its gradient alone");
@@ -132,6 +134,6 @@ fn small_pieces_are_cut() {
 #[test]
 fn few_rows_are_cut_by_keys() {
     let case = Case { shape: Shape { queries: 1, keys: 130, ..PLAIN.shape }, offset: 129, ..PLAIN };
-    let read = || list(case.fused(Kind::None, &case.tensors(Kind::None)));
+    let read = || list(case.fused(BiasKind::None, &case.tensors(BiasKind::None)));
     assert_ne!(read(), cut_small(read));
 }

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn every_bias_with_two_rotations() {
-    for kind in KINDS {
+    for kind in BIAS_KINDS {
         for border in [0, 1, 9, 36, 37, 1000, usize::MAX] {
             Case { border: Some(border), ..PLAIN }.check(kind);
         }
@@ -13,9 +13,9 @@ fn every_bias_with_two_rotations() {
 
 #[test]
 fn two_rotations_with_unequal_heads_and_odd_sizes() {
-    for (kind, border) in KINDS.into_iter().zip([1, 31, 9, 33, 45, 76]) {
+    for (kind, border) in BIAS_KINDS.into_iter().zip([1, 31, 9, 33, 45, 76]) {
         // Slopes of few rows: far along, their gradient in the reference is off by more than what is allowed here.
-        let rows = if matches!(kind, Kind::Slopes) { 21 } else { 77 };
+        let rows = if matches!(kind, BiasKind::Slopes) { 21 } else { 77 };
         let shape =
             Shape { batch: 2, heads: 6, key_heads: 2, queries: rows, keys: rows, head_dim: 5, value_dim: 7 };
         Case { shape, border: Some(border), ..PLAIN }.check(kind);
@@ -26,7 +26,7 @@ fn two_rotations_with_unequal_heads_and_odd_sizes() {
 #[test]
 fn two_rotations_with_window_and_sinks() {
     let shape = Shape { batch: 1, queries: 70, keys: 70, ..PLAIN.shape };
-    for (kind, border) in KINDS.into_iter().zip([1, 3, 20, 21, 40, 68]) {
+    for (kind, border) in BIAS_KINDS.into_iter().zip([1, 3, 20, 21, 40, 68]) {
         for (window, sinks) in [(1, 0), (20, 0), (20, 3), (40, 30), (1000, 1)] {
             Case { shape, window: Some(window), sinks, border: Some(border), ..PLAIN }.check(kind);
         }
@@ -35,7 +35,7 @@ fn two_rotations_with_window_and_sinks() {
 
 #[test]
 fn two_rotations_with_an_offset_and_a_query_scale() {
-    for kind in KINDS {
+    for kind in BIAS_KINDS {
         for (rows, window, border) in [(1, None, 7), (2, Some(30), 12), (2, Some(9), 50)] {
             let shape = Shape { queries: 19, keys: 60, ..PLAIN.shape };
             let case = Case { shape, offset: 41, window, sinks: 4, scaled: Some(rows), border: Some(border) };
@@ -49,7 +49,7 @@ fn two_rotations_in_several_tasks_per_head() {
     for (window, sinks, border) in [(None, 0, 100), (Some(150), 7, 40), (None, 0, 3)] {
         let shape =
             Shape { batch: 1, heads: 2, key_heads: 1, queries: 300, keys: 310, head_dim: 4, value_dim: 4 };
-        Case { shape, offset: 7, window, sinks, border: Some(border), ..PLAIN }.check(Kind::ByDistance);
+        Case { shape, offset: 7, window, sinks, border: Some(border), ..PLAIN }.check(BiasKind::ByDistance);
     }
 }
 
@@ -57,7 +57,7 @@ fn two_rotations_in_several_tasks_per_head() {
 fn one_query_with_two_rotations() {
     for (keys, border) in [(1, 0), (1, 1), (50, 1), (50, 20), (50, 49), (50, 50)] {
         let shape = Shape { queries: 1, keys, ..PLAIN.shape };
-        Case { shape, offset: keys - 1, border: Some(border), ..PLAIN }.check(Kind::Slopes);
+        Case { shape, offset: keys - 1, border: Some(border), ..PLAIN }.check(BiasKind::Slopes);
     }
 }
 
@@ -65,7 +65,7 @@ fn one_query_with_two_rotations() {
 #[test]
 fn two_rotations_are_two_parts_that_are_merged() {
     let shape = Shape { batch: 1, queries: 90, keys: 100, ..PLAIN.shape };
-    for (kind, border) in KINDS.into_iter().zip([1, 15, 16, 33, 64, 90]) {
+    for (kind, border) in BIAS_KINDS.into_iter().zip([1, 15, 16, 33, 64, 90]) {
         for (window, sinks) in [(None, 0), (Some(50), 0), (Some(20), 18)] {
             let case = Case { shape, offset: 10, window, sinks, border: Some(border), ..PLAIN };
             let merged = |inputs: &[Tensor<1>]| {
@@ -92,8 +92,8 @@ fn the_options_limit_both_rotations() {
     let shape = Shape { batch: 1, queries: 70, keys: 70, ..PLAIN.shape };
     for (distances, border) in [(3..50, 20), (20..50, 9), (3..20, 40), (10..40, 10)] {
         let case = Case { shape, border: Some(border), ..PLAIN };
-        let inputs = case.tensors(Kind::None);
-        let ([q, k, v], options) = case.call(Kind::None, &inputs);
+        let inputs = case.tensors(BiasKind::None);
+        let ([q, k, v], options) = case.call(BiasKind::None, &inputs);
         let (near, far) = ([q, k], case.far(&inputs));
         let options = Attention { distances, ..options };
         let expected = list(two_rotations(near.clone(), far.clone(), v.clone(), border, &options));
@@ -106,7 +106,7 @@ fn the_options_limit_both_rotations() {
 #[test]
 fn two_equal_rotations_are_one() {
     let case = Case { shape: Shape { queries: 600, keys: 600, ..PLAIN.shape }, ..PLAIN };
-    let ([q, k, v], options) = case.call(Kind::None, &case.tensors(Kind::None));
+    let ([q, k, v], options) = case.call(BiasKind::None, &case.tensors(BiasKind::None));
     let plain = list(attention(q.clone(), k.clone(), v.clone(), &options));
     for border in [0, 1, 100, 599, 600] {
         let pair = || [q.clone(), k.clone()];
@@ -119,7 +119,7 @@ fn two_equal_rotations_are_one() {
 #[test]
 fn ranges_of_distances() {
     let ranges = [0..1, 0..40, 3..9, 12..usize::MAX, 40..70, 69..1000, 200..300];
-    for (kind, distances) in KINDS.into_iter().cycle().zip(ranges) {
+    for (kind, distances) in BIAS_KINDS.into_iter().cycle().zip(ranges) {
         for (window, sinks) in [(None, 0), (Some(5), 0), (Some(20), 3), (Some(30), 50)] {
             let shape = Shape { batch: 1, queries: 70, keys: 70, ..PLAIN.shape };
             Case { shape, window, sinks, ..PLAIN }.check_range(kind, distances.clone());
@@ -134,6 +134,6 @@ fn ranges_in_several_tasks_per_head() {
     let shape =
         Shape { batch: 1, heads: 2, key_heads: 1, queries: 300, keys: 310, head_dim: 4, value_dim: 4 };
     for distances in [0..100, 150..usize::MAX, 200..250] {
-        Case { shape, offset: 7, ..PLAIN }.check_range(Kind::ByDistance, distances);
+        Case { shape, offset: 7, ..PLAIN }.check_range(BiasKind::ByDistance, distances);
     }
 }

@@ -6,9 +6,10 @@ use super::*;
 fn keys_after_the_last_query_get_no_gradient() {
     let shape = Shape { queries: 3, keys: 9, ..PLAIN.shape };
     let case = Case { shape, offset: 2, ..PLAIN };
-    case.check(Kind::None);
-    let (_, gradients) =
-        differentiate(&Device::flex(), &case.inputs(Kind::None), |inputs| case.fused(Kind::None, inputs));
+    case.check(BiasKind::None);
+    let (_, gradients) = differentiate(&Device::flex(), &case.inputs(BiasKind::None), |inputs| {
+        case.fused(BiasKind::None, inputs)
+    });
     let width = shape.key_heads * shape.head_dim;
     assert!(gradients[1][5 * width..9 * width].iter().all(|x| *x == 0.0));
 }
@@ -53,13 +54,14 @@ pub(in crate::attention) fn rows_without_keys(device: &Device) {
     let hidden = |index: usize| empty(index / keys % queries);
     for border in [None, Some(9)] {
         let case = Case { border, ..PLAIN };
-        let mut inputs = case.inputs(Kind::Block);
+        let mut inputs = case.inputs(BiasKind::Block);
         for (_, x) in inputs[3].iter_mut().enumerate().filter(|(index, _)| hidden(*index)) {
             *x = f32::NEG_INFINITY;
         }
-        let (output, gradients) = differentiate(device, &inputs, |inputs| case.fused(Kind::Block, inputs));
+        let (output, gradients) =
+            differentiate(device, &inputs, |inputs| case.fused(BiasKind::Block, inputs));
         let (expected, expected_gradients) =
-            differentiate(device, &inputs, |inputs| case.reference(Kind::Block, inputs));
+            differentiate(device, &inputs, |inputs| case.reference(BiasKind::Block, inputs));
         assert_close("output", &output, &expected, 2e-6);
         for (index, (gradient, expected)) in gradients.iter().zip(&expected_gradients).enumerate() {
             assert_close(&format!("gradient {index}"), gradient, expected, 5e-6);
@@ -87,14 +89,14 @@ pub(in crate::attention) fn distances_without_keys(device: &Device) {
         |index: usize| index / distances + 1 < PLAIN.shape.heads && index % distances > index / distances;
     for border in [None, Some(9)] {
         let case = Case { border, ..PLAIN };
-        let mut inputs = case.inputs(Kind::ByDistance);
+        let mut inputs = case.inputs(BiasKind::ByDistance);
         for (_, x) in inputs[3].iter_mut().enumerate().filter(|(index, _)| hidden(*index)) {
             *x = f32::NEG_INFINITY;
         }
         let (output, gradients) =
-            differentiate(device, &inputs, |inputs| case.fused(Kind::ByDistance, inputs));
+            differentiate(device, &inputs, |inputs| case.fused(BiasKind::ByDistance, inputs));
         let (expected, expected_gradients) =
-            differentiate(device, &inputs, |inputs| case.reference(Kind::ByDistance, inputs));
+            differentiate(device, &inputs, |inputs| case.reference(BiasKind::ByDistance, inputs));
         assert_close("output", &output, &expected, 2e-6);
         for (index, (gradient, expected)) in gradients.iter().zip(&expected_gradients).enumerate() {
             assert_close(&format!("gradient {index}"), gradient, expected, 5e-6);
@@ -109,10 +111,10 @@ pub(in crate::attention) fn distances_without_keys(device: &Device) {
 #[test]
 fn nothing_to_see_gives_zeros_everywhere() {
     let case = Case { shape: Shape { queries: 33, keys: 33, ..PLAIN.shape }, ..PLAIN };
-    let mut inputs = case.inputs(Kind::SharedBlock);
+    let mut inputs = case.inputs(BiasKind::SharedBlock);
     inputs[3].fill(f32::NEG_INFINITY);
     let (output, gradients) =
-        differentiate(&Device::flex(), &inputs, |inputs| case.fused(Kind::SharedBlock, inputs));
+        differentiate(&Device::flex(), &inputs, |inputs| case.fused(BiasKind::SharedBlock, inputs));
     assert!(output.iter().chain(gradients.iter().flatten()).all(|x| *x == 0.0));
 }
 
@@ -149,8 +151,8 @@ fn threads_change_no_bit() {
         let shape = Shape { queries: 90, keys: 90, ..PLAIN.shape };
         let case = Case { shape, border: Some(40), ..PLAIN };
         pool.install(|| {
-            let inputs = case.inputs(Kind::ByDistance);
-            differentiate(&Device::flex(), &inputs, |inputs| case.fused(Kind::ByDistance, inputs))
+            let inputs = case.inputs(BiasKind::ByDistance);
+            differentiate(&Device::flex(), &inputs, |inputs| case.fused(BiasKind::ByDistance, inputs))
         })
     };
     assert_eq!(run(1), run(3));
@@ -159,7 +161,7 @@ fn threads_change_no_bit() {
 #[test]
 #[should_panic(expected = "a bias table [2, 36] for 2 heads and 37 distances")]
 fn a_short_table_is_rejected() {
-    let ([q, k, v], mut options) = PLAIN.call(Kind::None, &PLAIN.tensors(Kind::None));
+    let ([q, k, v], mut options) = PLAIN.call(BiasKind::None, &PLAIN.tensors(BiasKind::None));
     options.bias = Bias::ByDistance(tensor(1, [2, 36], &Device::flex()));
     attention(q, k, v, &options);
 }

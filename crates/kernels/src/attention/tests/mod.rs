@@ -39,7 +39,7 @@ struct Case {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum BiasKind {
     None,
     ByDistance,
     Slopes,
@@ -48,8 +48,14 @@ enum Kind {
     SharedBlock,
 }
 
-const KINDS: [Kind; 6] =
-    [Kind::None, Kind::ByDistance, Kind::Slopes, Kind::Pair, Kind::Block, Kind::SharedBlock];
+const BIAS_KINDS: [BiasKind; 6] = [
+    BiasKind::None,
+    BiasKind::ByDistance,
+    BiasKind::Slopes,
+    BiasKind::Pair,
+    BiasKind::Block,
+    BiasKind::SharedBlock,
+];
 
 const PLAIN: Case = Case {
     shape: Shape { batch: 2, heads: 2, key_heads: 2, queries: 37, keys: 37, head_dim: 8, value_dim: 8 },
@@ -61,7 +67,7 @@ const PLAIN: Case = Case {
 };
 
 impl Case {
-    fn inputs(&self, kind: Kind) -> Vec<Vec<f32>> {
+    fn inputs(&self, kind: BiasKind) -> Vec<Vec<f32>> {
         let Shape { batch, heads, key_heads, queries, keys, head_dim, value_dim } = self.shape;
         let mut sizes = vec![
             batch * heads * queries * head_dim,
@@ -69,12 +75,12 @@ impl Case {
             batch * key_heads * keys * value_dim,
         ];
         match kind {
-            Kind::None => {}
-            Kind::ByDistance => sizes.push(heads * self.distances()),
-            Kind::Slopes => sizes.push(heads),
-            Kind::Pair => sizes.extend([batch * heads * queries, batch * heads * keys]),
-            Kind::Block => sizes.push(batch * heads * queries * keys),
-            Kind::SharedBlock => sizes.push(heads * queries * keys),
+            BiasKind::None => {}
+            BiasKind::ByDistance => sizes.push(heads * self.distances()),
+            BiasKind::Slopes => sizes.push(heads),
+            BiasKind::Pair => sizes.extend([batch * heads * queries, batch * heads * keys]),
+            BiasKind::Block => sizes.push(batch * heads * queries * keys),
+            BiasKind::SharedBlock => sizes.push(heads * queries * keys),
         }
         if self.border.is_some() {
             sizes.extend([sizes[0], sizes[1]]);
@@ -83,7 +89,7 @@ impl Case {
     }
 
     /// The inputs on the CPU.
-    fn tensors(&self, kind: Kind) -> Vec<Tensor<1>> {
+    fn tensors(&self, kind: BiasKind) -> Vec<Tensor<1>> {
         self.inputs(kind).into_iter().map(|x| flat(x, &Device::flex())).collect()
     }
 
@@ -96,19 +102,19 @@ impl Case {
         }
     }
 
-    fn call(&self, kind: Kind, inputs: &[Tensor<1>]) -> ([Tensor<4>; 3], Attention) {
+    fn call(&self, kind: BiasKind, inputs: &[Tensor<1>]) -> ([Tensor<4>; 3], Attention) {
         let Shape { batch, heads, key_heads, queries, keys, value_dim, .. } = self.shape;
         let input = |index: usize| inputs[index].clone();
         let bias = match kind {
-            Kind::None => Bias::None,
-            Kind::ByDistance => Bias::ByDistance(input(3).reshape([heads, self.distances()])),
-            Kind::Slopes => Bias::Slopes(input(3)),
-            Kind::Pair => Bias::Pair {
+            BiasKind::None => Bias::None,
+            BiasKind::ByDistance => Bias::ByDistance(input(3).reshape([heads, self.distances()])),
+            BiasKind::Slopes => Bias::Slopes(input(3)),
+            BiasKind::Pair => Bias::Pair {
                 query: input(3).reshape([batch, heads, queries]),
                 key: input(4).reshape([batch, heads, keys]),
             },
-            Kind::Block => Bias::Block(input(3).reshape([batch, heads, queries, keys])),
-            Kind::SharedBlock => Bias::Block(input(3).reshape([1, heads, queries, keys])),
+            BiasKind::Block => Bias::Block(input(3).reshape([batch, heads, queries, keys])),
+            BiasKind::SharedBlock => Bias::Block(input(3).reshape([1, heads, queries, keys])),
         };
         let scale = self.scaled.map(|rows| tensor(5, [rows, queries], &Device::flex()).add_scalar(1.5));
         let options = Attention {
@@ -136,13 +142,13 @@ impl Case {
             .map(|(x, rows, heads)| x.reshape([batch, rows, heads, head_dim]).swap_dims(1, 2))
     }
 
-    fn fused(&self, kind: Kind, inputs: &[Tensor<1>]) -> Tensor<4> {
+    fn fused(&self, kind: BiasKind, inputs: &[Tensor<1>]) -> Tensor<4> {
         let ([q, k, v], options) = self.call(kind, inputs);
         let Some(border) = self.border else { return attention(q, k, v, &options) };
         attention_by_distance([q, k], self.far(inputs), v, border, &options)
     }
 
-    fn reference(&self, kind: Kind, inputs: &[Tensor<1>]) -> Tensor<4> {
+    fn reference(&self, kind: BiasKind, inputs: &[Tensor<1>]) -> Tensor<4> {
         let ([q, k, v], options) = self.call(kind, inputs);
         let Some(border) = self.border else { return reference::attention([q, k, v], &options, &self.shape) };
         two_rotations([q, k], self.far(inputs), v, border, &options)
@@ -155,14 +161,14 @@ impl Case {
     }
 
     #[track_caller]
-    fn check(&self, kind: Kind) {
+    fn check(&self, kind: BiasKind) {
         let what = format!("{self:?} {kind:?}");
         assert_matches(&what, &self.inputs(kind), |x| self.fused(kind, x), |x| self.reference(kind, x));
     }
 
     /// One range of distances, output and log sums, against the reference.
     #[track_caller]
-    fn check_range(&self, kind: Kind, distances: Range<usize>) {
+    fn check_range(&self, kind: BiasKind, distances: Range<usize>) {
         let read = |inputs: &[Tensor<1>], read: &dyn Fn([Tensor<4>; 3], &Attention) -> PartialAttention| {
             let (qkv, options) = self.call(kind, inputs);
             flat_part(read(qkv, &Attention { distances: distances.clone(), ..options }))

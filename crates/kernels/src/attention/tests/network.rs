@@ -11,7 +11,7 @@ fn inputs(case: &Case) -> Vec<Vec<f32>> {
     let heads = case.shape.heads;
     let sizes = [heads * case.distances(), 2 * heads * HIDDEN, HIDDEN, HIDDEN * heads, heads];
     let own = sizes.into_iter().zip(40..).map(|(size, seed)| numbers(seed, size));
-    let mut inputs: Vec<_> = case.inputs(Kind::None).into_iter().chain(own).collect();
+    let mut inputs: Vec<_> = case.inputs(BiasKind::None).into_iter().chain(own).collect();
     // Hidden numbers of one sign each, near no kink that a central difference would step over.
     for (n, x) in inputs[5].iter_mut().enumerate() {
         *x = (0.1 * *x + 0.3 * heads as f32 + 0.2) * if n % 2 == 0 { 1.0 } else { -1.0 };
@@ -20,7 +20,7 @@ fn inputs(case: &Case) -> Vec<Vec<f32>> {
 }
 
 fn call(case: &Case, inputs: &[Tensor<1>]) -> ([Tensor<4>; 3], Attention) {
-    let ([q, k, v], options) = case.call(Kind::None, inputs);
+    let ([q, k, v], options) = case.call(BiasKind::None, inputs);
     let heads = case.shape.heads;
     let terms = PairTerms {
         bias: inputs[3].clone().reshape([heads, case.distances()]),

@@ -83,7 +83,7 @@ impl Vectors {
         RelativeVectors { keys, key_bias, queries, values: table(self.values, &mut next) }
     }
 
-    fn inputs(&self, case: &Case, kind: Kind) -> Vec<Vec<f32>> {
+    fn inputs(&self, case: &Case, kind: BiasKind) -> Vec<Vec<f32>> {
         let own = self.shapes(case).into_iter().zip(20..);
         case.inputs(kind)
             .into_iter()
@@ -91,13 +91,13 @@ impl Vectors {
             .collect()
     }
 
-    fn call(&self, case: &Case, kind: Kind, inputs: &[Tensor<1>]) -> ([Tensor<4>; 3], Attention) {
+    fn call(&self, case: &Case, kind: BiasKind, inputs: &[Tensor<1>]) -> ([Tensor<4>; 3], Attention) {
         let (qkv, options) = case.call(kind, inputs);
         (qkv, Attention { terms: self.of(case, inputs).into(), ..options })
     }
 
     #[track_caller]
-    fn check(&self, case: &Case, kind: Kind) {
+    fn check(&self, case: &Case, kind: BiasKind) {
         assert_matches(
             &format!("{case:?} {kind:?} {self:?}"),
             &self.inputs(case, kind),
@@ -119,17 +119,17 @@ fn vectors_of_each_kind_alone() {
     for shared in [false, true] {
         for buckets in [clipped, own, grouped, mixed] {
             let none = Vectors { shared, buckets, ..none };
-            Vectors { keys: true, ..none }.check(&PLAIN, Kind::None);
-            Vectors { keys: true, bias: true, ..none }.check(&PLAIN, Kind::None);
-            Vectors { queries: true, ..none }.check(&PLAIN, Kind::None);
-            Vectors { values: true, ..none }.check(&PLAIN, Kind::None);
+            Vectors { keys: true, ..none }.check(&PLAIN, BiasKind::None);
+            Vectors { keys: true, bias: true, ..none }.check(&PLAIN, BiasKind::None);
+            Vectors { queries: true, ..none }.check(&PLAIN, BiasKind::None);
+            Vectors { values: true, ..none }.check(&PLAIN, BiasKind::None);
         }
     }
 }
 
 #[test]
 fn vectors_of_every_kind_together_beside_every_bias() {
-    for kind in KINDS {
+    for kind in BIAS_KINDS {
         ALL.check(&PLAIN, kind);
     }
 }
@@ -138,7 +138,7 @@ fn vectors_of_every_kind_together_beside_every_bias() {
 fn vectors_with_unequal_heads_and_odd_sizes() {
     let shape = Shape { batch: 2, heads: 6, key_heads: 2, queries: 53, keys: 53, head_dim: 5, value_dim: 7 };
     for shared in [false, true] {
-        Vectors { shared, ..ALL }.check(&Case { shape, ..PLAIN }, Kind::None);
+        Vectors { shared, ..ALL }.check(&Case { shape, ..PLAIN }, BiasKind::None);
     }
 }
 
@@ -148,7 +148,7 @@ fn vectors_with_window_and_sinks() {
     for buckets in [clipped, own, grouped] {
         for (window, sinks) in [(1, 0), (5, 0), (20, 3), (40, 30), (1000, 1)] {
             let case = Case { shape, window: Some(window), sinks, ..PLAIN };
-            Vectors { buckets, ..ALL }.check(&case, Kind::ByDistance);
+            Vectors { buckets, ..ALL }.check(&case, BiasKind::ByDistance);
         }
     }
 }
@@ -158,11 +158,14 @@ fn vectors_with_window_and_sinks() {
 fn vectors_with_an_offset_and_a_query_scale() {
     for (rows, window) in [(1, None), (2, Some(9))] {
         let shape = Shape { queries: 19, keys: 60, ..PLAIN.shape };
-        ALL.check(&Case { shape, offset: 41, window, sinks: 4, scaled: Some(rows), ..PLAIN }, Kind::Slopes);
+        ALL.check(
+            &Case { shape, offset: 41, window, sinks: 4, scaled: Some(rows), ..PLAIN },
+            BiasKind::Slopes,
+        );
     }
     let shape = Shape { queries: 1, keys: 50, ..PLAIN.shape };
     for buckets in [clipped, own, grouped] {
-        Vectors { buckets, ..ALL }.check(&Case { shape, offset: 49, ..PLAIN }, Kind::None);
+        Vectors { buckets, ..ALL }.check(&Case { shape, offset: 49, ..PLAIN }, BiasKind::None);
     }
 }
 
@@ -171,11 +174,11 @@ fn vectors_in_several_tasks_per_head() {
     let shape =
         Shape { batch: 1, heads: 2, key_heads: 1, queries: 150, keys: 160, head_dim: 4, value_dim: 4 };
     for (window, sinks) in [(None, 0), (Some(20), 3)] {
-        ALL.check(&Case { shape, offset: 7, window, sinks, ..PLAIN }, Kind::None);
+        ALL.check(&Case { shape, offset: 7, window, sinks, ..PLAIN }, BiasKind::None);
     }
     // All tasks share one table of keys.
     let shape = Shape { queries: 530, keys: 530, ..shape };
-    ALL.check(&Case { shape, ..PLAIN }, Kind::None);
+    ALL.check(&Case { shape, ..PLAIN }, BiasKind::None);
 }
 
 #[test]
@@ -184,12 +187,12 @@ fn vectors_in_a_range_of_distances() {
     let case = Case { shape, ..PLAIN };
     for distances in [0..1, 3..9, 12..usize::MAX, 40..50] {
         let read = |inputs: &[Tensor<1>], read: &dyn Fn([Tensor<4>; 3], &Attention) -> PartialAttention| {
-            let (qkv, options) = ALL.call(&case, Kind::None, inputs);
+            let (qkv, options) = ALL.call(&case, BiasKind::None, inputs);
             flat_part(read(qkv, &Attention { distances: distances.clone(), ..options }))
         };
         assert_matches(
             &format!("{distances:?}"),
-            &ALL.inputs(&case, Kind::None),
+            &ALL.inputs(&case, BiasKind::None),
             |inputs| read(inputs, &|[q, k, v], options| partial_attention(q, k, v, options)),
             |inputs| read(inputs, &|qkv, options| reference::partial_attention(qkv, options, &shape)),
         );
@@ -203,8 +206,8 @@ fn threads_change_no_bit_of_vectors() {
         let shape = Shape { queries: 90, keys: 90, ..PLAIN.shape };
         let case = Case { shape, ..PLAIN };
         pool.install(|| {
-            differentiate(&Device::flex(), &ALL.inputs(&case, Kind::None), |inputs| {
-                let ([q, k, v], options) = ALL.call(&case, Kind::None, inputs);
+            differentiate(&Device::flex(), &ALL.inputs(&case, BiasKind::None), |inputs| {
+                let ([q, k, v], options) = ALL.call(&case, BiasKind::None, inputs);
                 attention(q, k, v, &options)
             })
         })
@@ -216,8 +219,8 @@ fn threads_change_no_bit_of_vectors() {
 #[should_panic(expected = "36 distances choose among 10 vectors, for 37 distances")]
 fn too_few_distances_are_rejected() {
     let inputs: Vec<_> =
-        ALL.inputs(&PLAIN, Kind::None).into_iter().map(|x| flat(x, &Device::flex())).collect();
-    let ([q, k, v], mut options) = ALL.call(&PLAIN, Kind::None, &inputs);
+        ALL.inputs(&PLAIN, BiasKind::None).into_iter().map(|x| flat(x, &Device::flex())).collect();
+    let ([q, k, v], mut options) = ALL.call(&PLAIN, BiasKind::None, &inputs);
     let mut vectors = ALL.of(&PLAIN, &inputs);
     if let Some(table) = &mut vectors.keys {
         table.buckets = table.buckets[..36].into();
@@ -234,6 +237,6 @@ fn vectors_in_pieces() {
         [(clipped as fn(usize) -> usize, None, 0), (own, None, 0), (grouped, Some(30), 3)]
     {
         let case = Case { shape, offset: 7, window, sinks, ..PLAIN };
-        cut_small(|| Vectors { buckets, ..ALL }.check(&case, Kind::ByDistance));
+        cut_small(|| Vectors { buckets, ..ALL }.check(&case, BiasKind::ByDistance));
     }
 }

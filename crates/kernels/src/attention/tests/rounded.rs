@@ -5,7 +5,7 @@ use crate::attention::block::pieces::tests::cut_small;
 use crate::machine::bf16::{Arithmetic, arithmetic, round, widen};
 
 /// The case by the fused form in bf16.
-fn in_bf16(case: &Case, kind: Kind, inputs: &[Tensor<1>]) -> Tensor<4> {
+fn in_bf16(case: &Case, kind: BiasKind, inputs: &[Tensor<1>]) -> Tensor<4> {
     let ([q, k, v], options) = case.call(kind, inputs);
     let options = Attention { precision: Precision::Bf16, ..options };
     let Some(border) = case.border else { return attention(q, k, v, &options) };
@@ -13,7 +13,7 @@ fn in_bf16(case: &Case, kind: Kind, inputs: &[Tensor<1>]) -> Tensor<4> {
 }
 
 /// Inputs that are numbers of bf16.
-fn rounded_inputs(case: &Case, kind: Kind) -> Vec<Vec<f32>> {
+fn rounded_inputs(case: &Case, kind: BiasKind) -> Vec<Vec<f32>> {
     let round = |x: Vec<f32>| x.into_iter().map(|x| widen(round(x))).collect();
     case.inputs(kind).into_iter().map(round).collect()
 }
@@ -25,7 +25,7 @@ fn rounded_inputs(case: &Case, kind: Kind) -> Vec<Vec<f32>> {
 /// gradient takes at most three roundings one after the other, of P or of the gradient of the output, in the row's mean, and of
 /// the gradient of the scores: 4 u of the largest leaves room for terms that cancel.
 #[track_caller]
-fn check(case: &Case, kind: Kind) {
+fn check(case: &Case, kind: BiasKind) {
     let (what, inputs) = (format!("{case:?} {kind:?}"), rounded_inputs(case, kind));
     let unit = Precision::Bf16.unit_roundoff() as f32;
     let read = || differentiate(&Device::flex(), &inputs, |x| in_bf16(case, kind, x));
@@ -43,7 +43,7 @@ fn every_bias_in_bf16() {
     let long = Shape { queries: 141, keys: 141, ..PLAIN.shape };
     let unequal =
         Shape { batch: 1, heads: 6, key_heads: 2, queries: 70, keys: 70, head_dim: 5, value_dim: 7 };
-    for kind in KINDS {
+    for kind in BIAS_KINDS {
         for shape in [PLAIN.shape, long, unequal] {
             check(&Case { shape, ..PLAIN }, kind);
             cut_small(|| check(&Case { shape, ..PLAIN }, kind));
@@ -56,7 +56,9 @@ fn every_bias_in_bf16() {
 fn windows_and_ranges_in_bf16() {
     let shape = Shape { batch: 1, queries: 141, keys: 141, ..PLAIN.shape };
     for (window, sinks) in [(1, 0), (20, 0), (21, 3), (21, 4), (70, 39), (1000, 1)] {
-        for (kind, border) in [(Kind::ByDistance, None), (Kind::SharedBlock, None), (Kind::None, Some(9))] {
+        for (kind, border) in
+            [(BiasKind::ByDistance, None), (BiasKind::SharedBlock, None), (BiasKind::None, Some(9))]
+        {
             let case = Case { shape, window: Some(window), sinks, border, ..PLAIN };
             check(&case, kind);
             cut_small(|| check(&case, kind));
@@ -69,7 +71,7 @@ fn windows_and_ranges_in_bf16() {
 fn few_rows_of_many_keys_in_bf16() {
     for (queries, offset, window, sinks) in [(1, 129, None, 0), (3, 120, Some(71), 3), (35, 95, None, 0)] {
         let shape = Shape { queries, keys: 130, ..PLAIN.shape };
-        cut_small(|| check(&Case { shape, offset, window, sinks, ..PLAIN }, Kind::ByDistance));
+        cut_small(|| check(&Case { shape, offset, window, sinks, ..PLAIN }, BiasKind::ByDistance));
     }
 }
 
@@ -79,10 +81,10 @@ fn threads_change_no_bit_in_bf16() {
     let shape =
         Shape { batch: 1, heads: 1, key_heads: 1, queries: 2100, keys: 2100, head_dim: 64, value_dim: 64 };
     let case = Case { shape, ..PLAIN };
-    let inputs = case.inputs(Kind::None);
+    let inputs = case.inputs(BiasKind::None);
     let run = |threads: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        pool.install(|| differentiate(&Device::flex(), &inputs, |x| in_bf16(&case, Kind::None, x)))
+        pool.install(|| differentiate(&Device::flex(), &inputs, |x| in_bf16(&case, BiasKind::None, x)))
     };
     assert!(run(1) == run(2));
 }
@@ -90,8 +92,8 @@ fn threads_change_no_bit_in_bf16() {
 /// With inputs between numbers of bf16, the logits already differ, where the processor has the instruction.
 #[test]
 fn only_bf16_rounds() {
-    let inputs = PLAIN.tensors(Kind::None);
-    let ([q, k, v], options) = PLAIN.call(Kind::None, &inputs);
+    let inputs = PLAIN.tensors(BiasKind::None);
+    let ([q, k, v], options) = PLAIN.call(BiasKind::None, &inputs);
     let read = |precision| {
         let options = Attention { precision, ..options.clone() };
         list(attention(q.clone(), k.clone(), v.clone(), &options))

@@ -1,6 +1,6 @@
 //! The normalisations on the CPU, row by row; they differ in the mean and the scale of a row.
 
-use super::{Kind, Norm};
+use super::{Norm, RowNorm};
 use crate::machine::autodiff::{tensor_of, values};
 use crate::machine::buffers::written_beside;
 use crate::machine::simd::{LANES, add, sum, vectorised};
@@ -14,24 +14,24 @@ const ROWS: usize = 64;
 
 impl Norm {
     fn is_centred(self) -> bool {
-        self.kind == Kind::Layer
+        self.kind == RowNorm::Layer
     }
 
     /// One over what a row is divided by, from the sum of its squares.
     fn inverse(self, squares: f32) -> f32 {
         match self.kind {
-            Kind::Rms | Kind::Layer => 1.0 / (squares / self.width as f32 + self.eps as f32).sqrt(),
-            Kind::Unit => 1.0 / squares.sqrt().max(self.eps as f32),
+            RowNorm::Rms | RowNorm::Layer => 1.0 / (squares / self.width as f32 + self.eps as f32).sqrt(),
+            RowNorm::Unit => 1.0 / squares.sqrt().max(self.eps as f32),
         }
     }
 
     /// How much of y the divisor takes out of a row's gradient, from `sum(h y)`.
     fn along(self, sum: f32, inverse: f32) -> f32 {
         match self.kind {
-            Kind::Rms | Kind::Layer => sum / self.width as f32,
-            Kind::Unit if inverse < 1.0 / self.eps as f32 => sum,
+            RowNorm::Rms | RowNorm::Layer => sum / self.width as f32,
+            RowNorm::Unit if inverse < 1.0 / self.eps as f32 => sum,
             // It is eps, whatever the row.
-            Kind::Unit => 0.0,
+            RowNorm::Unit => 0.0,
         }
     }
 }

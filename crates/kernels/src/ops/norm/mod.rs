@@ -39,7 +39,7 @@ use burn::tensor::Tensor;
 /// # Panics
 /// The widths differ, or are 0.
 pub fn rms_norm<const D: usize>(x: Tensor<D>, gain: Tensor<1>, eps: f64) -> Tensor<D> {
-    let norm = Norm::new(&x, eps, Kind::Rms);
+    let norm = Norm::new(&x, eps, RowNorm::Rms);
     normalised(x, Weights { gain: Some(gain), bias: None }, norm)
 }
 
@@ -48,7 +48,7 @@ pub fn rms_norm<const D: usize>(x: Tensor<D>, gain: Tensor<1>, eps: f64) -> Tens
 /// # Panics
 /// The widths differ, or are 0.
 pub fn rms_norm_residual<const D: usize>(x: Tensor<D>, gain: Tensor<1>, eps: f64) -> [Tensor<D>; 2] {
-    let norm = Norm::new(&x, eps, Kind::Rms);
+    let norm = Norm::new(&x, eps, RowNorm::Rms);
     normalised_residual(x, Weights { gain: Some(gain), bias: None }, norm)
 }
 
@@ -59,7 +59,7 @@ pub fn rms_norm_residual<const D: usize>(x: Tensor<D>, gain: Tensor<1>, eps: f64
 /// # Panics
 /// The last dimension is 0.
 pub fn unit_norm<const D: usize>(x: Tensor<D>, least: f64) -> Tensor<D> {
-    let norm = Norm::new(&x, least, Kind::Unit);
+    let norm = Norm::new(&x, least, RowNorm::Unit);
     normalised(x, Weights { gain: None, bias: None }, norm)
 }
 
@@ -76,7 +76,7 @@ pub fn layer_norm<const D: usize>(
     bias: Option<Tensor<1>>,
     eps: f64,
 ) -> Tensor<D> {
-    let norm = Norm::new(&x, eps, Kind::Layer);
+    let norm = Norm::new(&x, eps, RowNorm::Layer);
     normalised(x, Weights { gain: Some(gain), bias }, norm)
 }
 
@@ -90,13 +90,13 @@ pub fn layer_norm_residual<const D: usize>(
     bias: Option<Tensor<1>>,
     eps: f64,
 ) -> [Tensor<D>; 2] {
-    let norm = Norm::new(&x, eps, Kind::Layer);
+    let norm = Norm::new(&x, eps, RowNorm::Layer);
     normalised_residual(x, Weights { gain: Some(gain), bias }, norm)
 }
 
 /// What a row is divided by, after its mean is taken away or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Kind {
+enum RowNorm {
     /// The root of its mean square and eps.
     Rms,
     /// The same of what is left without the mean.
@@ -110,11 +110,11 @@ enum Kind {
 struct Norm {
     width: usize,
     eps: f64,
-    kind: Kind,
+    kind: RowNorm,
 }
 
 impl Norm {
-    fn new<const D: usize>(x: &Tensor<D>, eps: f64, kind: Kind) -> Self {
+    fn new<const D: usize>(x: &Tensor<D>, eps: f64, kind: RowNorm) -> Self {
         Self { width: x.dims()[D - 1], eps, kind }
     }
 }

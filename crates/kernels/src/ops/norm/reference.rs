@@ -1,14 +1,14 @@
 //! What the normalisations compute, in plain tensor operations.
 
-use super::{Kind, Norm, Weights};
+use super::{Norm, RowNorm, Weights};
 use burn::tensor::Tensor;
 
 /// A normalisation with its weights.
 pub(super) fn norm<const D: usize>(x: Tensor<D>, weights: Weights, norm: Norm) -> Tensor<D> {
     let y = match norm.kind {
-        Kind::Rms => divided(x, norm.eps),
-        Kind::Layer => divided(x.clone() - x.mean_dim(D - 1), norm.eps),
-        Kind::Unit => {
+        RowNorm::Rms => divided(x, norm.eps),
+        RowNorm::Layer => divided(x.clone() - x.mean_dim(D - 1), norm.eps),
+        RowNorm::Unit => {
             let length = (x.clone() * x.clone()).sum_dim(D - 1).sqrt().clamp_min(norm.eps);
             x / length
         }

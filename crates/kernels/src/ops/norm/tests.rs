@@ -38,7 +38,7 @@ fn weights(inputs: &[Tensor<1>]) -> Weights {
 }
 
 /// What the fused forms compute, and the reference: of so many inputs.
-fn agrees(device: &Device, shape: [usize; 3], kind: Kind, count: usize, eps: f64) {
+fn agrees(device: &Device, shape: [usize; 3], kind: RowNorm, count: usize, eps: f64) {
     let norm = Norm { width: shape[2], eps, kind };
     assert_matches_on(
         device,
@@ -63,12 +63,12 @@ fn agrees(device: &Device, shape: [usize; 3], kind: Kind, count: usize, eps: f64
 
 pub(super) fn all_agree(device: &Device, shapes: &[[usize; 3]]) {
     for &shape in shapes {
-        agrees(device, shape, Kind::Rms, 2, 1e-2);
-        agrees(device, shape, Kind::Layer, 2, 1e-2);
-        agrees(device, shape, Kind::Layer, 3, 1e-2);
+        agrees(device, shape, RowNorm::Rms, 2, 1e-2);
+        agrees(device, shape, RowNorm::Layer, 2, 1e-2);
+        agrees(device, shape, RowNorm::Layer, 3, 1e-2);
         // The whole range of lengths lies above the least one, or below.
         for least in [1e-6, 1e3] {
-            agrees(device, shape, Kind::Unit, 1, least);
+            agrees(device, shape, RowNorm::Unit, 1, least);
         }
     }
 }

@@ -94,10 +94,10 @@ impl TaskRows {
 }
 
 /// `[rows, keys]` of each batch row and head.
-type Rows<'a> = Vec<&'a mut [f32]>;
+type LogitRows<'a> = Vec<&'a mut [f32]>;
 
 /// The rows of each task.
-fn rows_of_tasks(x: &mut [f32], shape: Shape) -> Vec<Rows<'_>> {
+fn rows_of_tasks(x: &mut [f32], shape: Shape) -> Vec<LogitRows<'_>> {
     let Shape { queries, keys, .. } = shape;
     parts_of_all(x, queries * keys, ROWS * keys)
 }
@@ -133,7 +133,7 @@ pub(super) fn backward(numbers: &Numbers<'_>, output: &[f32], shape: Shape) -> G
     let (mut scores, mut bias) = (zeros(shape.batch * pairs), zeros(shape.bias_batch * pairs));
     let tasks = rows_of_tasks(&mut scores, shape).into_iter().zip(rows_of_tasks(&mut bias, shape));
     let tasks: Vec<_> = tasks.enumerate().collect();
-    let run = |tile: &mut Tile, (task, (mut scores, mut bias)): (usize, (Rows<'_>, Rows<'_>))| {
+    let run = |tile: &mut Tile, (task, (mut scores, mut bias)): (usize, (LogitRows<'_>, LogitRows<'_>))| {
         let (rows, mut of_weights) = (TaskRows::new(shape, task), WeightLanes::new(&weights));
         tiles(rows.seen(), |stretches, pairs| {
             numbers.fill(rows, stretches, &mut tile.inputs);

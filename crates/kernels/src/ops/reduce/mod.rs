@@ -35,8 +35,8 @@ const ROW: usize = 4096;
 /// From so many numbers on, burn adds on several threads.
 const THREADED: usize = 1 << 22;
 
-/// Where a sum is computed.
-enum Place {
+/// How a sum is computed, and so in what order.
+enum SumOrder {
     /// By burn, on one thread of the CPU.
     OneThread,
     /// Here, in chunks, on the CPU.
@@ -48,36 +48,36 @@ enum Place {
     Rows,
 }
 
-fn place<const D: usize>(x: &Tensor<D>) -> Place {
+fn sum_order<const D: usize>(x: &Tensor<D>) -> SumOrder {
     match (is_f32_on_cpu(x), x.shape().num_elements() < THREADED) {
-        (true, true) => Place::OneThread,
-        (true, false) if kernels_enabled() => Place::Chunks,
+        (true, true) => SumOrder::OneThread,
+        (true, false) if kernels_enabled() => SumOrder::Chunks,
         #[cfg(feature = "gpu")]
-        _ if gpu_kernel_applies(x) && gpu::supports(&x.clone().into()) => Place::Cubes,
-        _ => Place::Rows,
+        _ if gpu_kernel_applies(x) && gpu::supports(&x.clone().into()) => SumOrder::Cubes,
+        _ => SumOrder::Rows,
     }
 }
 
 /// The sum of all numbers, `[1]`, of a tensor of any shape.
 pub fn sum<const D: usize>(x: Tensor<D>) -> Tensor<1> {
-    match place(&x) {
-        Place::OneThread => x.sum(),
-        Place::Chunks => in_chunks(x, 1.0),
+    match sum_order(&x) {
+        SumOrder::OneThread => x.sum(),
+        SumOrder::Chunks => in_chunks(x, 1.0),
         #[cfg(feature = "gpu")]
-        Place::Cubes => gpu::sum(x, 1.0),
-        Place::Rows => in_rows(x),
+        SumOrder::Cubes => gpu::sum(x, 1.0),
+        SumOrder::Rows => in_rows(x),
     }
 }
 
 /// The mean of all numbers, `[1]`, of a tensor of any shape.
 pub fn mean<const D: usize>(x: Tensor<D>) -> Tensor<1> {
     let count = x.shape().num_elements() as f64;
-    match place(&x) {
-        Place::OneThread => x.mean(),
-        Place::Chunks => in_chunks(x, 1.0 / count),
+    match sum_order(&x) {
+        SumOrder::OneThread => x.mean(),
+        SumOrder::Chunks => in_chunks(x, 1.0 / count),
         #[cfg(feature = "gpu")]
-        Place::Cubes => gpu::sum(x, 1.0 / count),
-        Place::Rows => in_rows(x).div_scalar(count),
+        SumOrder::Cubes => gpu::sum(x, 1.0 / count),
+        SumOrder::Rows => in_rows(x).div_scalar(count),
     }
 }
 
@@ -86,16 +86,16 @@ pub fn mean<const D: usize>(x: Tensor<D>) -> Tensor<1> {
 /// No gradient is tracked: the tensor is taken out of autodiff, and the result is a plain tensor.
 pub fn sum_of_squares<const D: usize>(x: Tensor<D>) -> Tensor<1> {
     let x = x.without_autodiff();
-    match place(&x) {
-        Place::OneThread => x.square().sum(),
-        Place::Chunks => {
+    match sum_order(&x) {
+        SumOrder::OneThread => x.square().sum(),
+        SumOrder::Chunks => {
             let x = CpuTensor::new(x).into_data();
             let sum = chunks(&values(&x), squares_of_chunk);
             Tensor::from_primitive::<Flex>(tensor_of(vec![sum as f32], [1]))
         }
         #[cfg(feature = "gpu")]
-        Place::Cubes => gpu::sum(x.clone() * x, 1.0),
-        Place::Rows => in_rows(x.clone() * x),
+        SumOrder::Cubes => gpu::sum(x.clone() * x, 1.0),
+        SumOrder::Rows => in_rows(x.clone() * x),
     }
 }
 
@@ -110,7 +110,7 @@ pub fn sums_of_squares(tensors: &[Tensor<1>]) -> Tensor<1> {
     assert!(!tensors.is_empty(), "sums_of_squares: no tensors");
     let tensors: Vec<Tensor<1>> = tensors.iter().cloned().map(Tensor::without_autodiff).collect();
     #[cfg(feature = "gpu")]
-    if tensors.iter().all(|tensor| matches!(place(tensor), Place::Cubes)) {
+    if tensors.iter().all(|tensor| matches!(sum_order(tensor), SumOrder::Cubes)) {
         return gpu::squares(&tensors);
     }
     Tensor::cat(tensors.into_iter().map(sum_of_squares).collect(), 0)
@@ -123,7 +123,7 @@ pub fn sums_of_squares(tensors: &[Tensor<1>]) -> Tensor<1> {
 pub fn clip_factor(squares: Tensor<1>, limit: f64) -> Tensor<1> {
     let squares = squares.without_autodiff();
     #[cfg(feature = "gpu")]
-    if matches!(place(&squares), Place::Cubes) {
+    if matches!(sum_order(&squares), SumOrder::Cubes) {
         return gpu::clip_factor(squares, limit);
     }
     // Without any gradient the quotient is infinite, and the factor 1.

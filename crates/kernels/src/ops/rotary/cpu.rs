@@ -76,16 +76,16 @@ impl<'a> Turns<'a> {
 }
 
 /// The heads of q, of k or of v in a packed row.
-struct Part<'a> {
+struct PackedPart<'a> {
     column: usize,
     count: usize,
     turns: Option<Turns<'a>>,
 }
 
 /// The parts of a packed row: q, k and v.
-fn parts<'a>(heads: Heads, tables: [Option<&'a Table>; 2]) -> [Part<'a>; 3] {
+fn parts<'a>(heads: Heads, tables: [Option<&'a Table>; 2]) -> [PackedPart<'a>; 3] {
     let Heads { query, key_value, head_dim } = heads;
-    let part = |first: usize, count: usize, table: Option<&'a Table>| Part {
+    let part = |first: usize, count: usize, table: Option<&'a Table>| PackedPart {
         column: first * head_dim,
         count,
         turns: table.map(Turns::new),
@@ -138,7 +138,7 @@ pub(crate) fn rotate(x: &View<4>, shape: [usize; 4], table: &Table, sign: f32) -
     let [batch, heads, length, head_dim] = shape;
     let [batch_stride, head_stride, row_stride, _] = x.strides();
     let source = Source { values: x.data(), batch_stride, head_stride, row_stride };
-    let part = Part { column: 0, count: heads, turns: Some(Turns::new(table)) };
+    let part = PackedPart { column: 0, count: heads, turns: Some(Turns::new(table)) };
     let [turned] = turned_heads(source, [batch, length, head_dim], &[part], sign);
     turned
 }
@@ -147,7 +147,7 @@ pub(crate) fn rotate(x: &View<4>, shape: [usize; 4], table: &Table, sign: f32) -
 fn turned_heads<const N: usize>(
     source: Source<'_>,
     [batch, length, head_dim]: [usize; 3],
-    parts: &[Part<'_>; N],
+    parts: &[PackedPart<'_>; N],
     sign: f32,
 ) -> [Vec<f32>; N] {
     let sizes = parts.each_ref().map(|part| batch * part.count * length * head_dim);
@@ -208,7 +208,7 @@ vectorised! {
     /// The rows of a task: row by row, so that packed rows are read from start to end.
     fn turn_rows(
         source: &Source<'_>,
-        parts: &[Part<'_>],
+        parts: &[PackedPart<'_>],
         task: &mut Task<'_>,
         rows: usize,
         head_dim: usize,
@@ -232,7 +232,7 @@ vectorised! {
     /// Rows of the packed gradient from row `first` of all rows: each is written from its start to its end.
     fn merge_rows(
         gradients: &[Option<View<4>>; 3],
-        parts: &[Part<'_>; 3],
+        parts: &[PackedPart<'_>; 3],
         first: usize,
         length: usize,
         head_dim: usize,

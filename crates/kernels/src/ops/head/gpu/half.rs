@@ -15,7 +15,7 @@ use std::ops::Range;
 
 /// What losses and gradients are computed from, nothing of it tracked.
 #[derive(Clone)]
-pub(in crate::ops::head) struct Rows {
+pub(in crate::ops::head) struct HalfHead {
     /// `[rows, width]` and `[width, classes]` in half precision.
     hidden: Tensor<2>,
     weight: Tensor<2>,
@@ -28,7 +28,7 @@ pub(in crate::ops::head) struct Rows {
     shape: [usize; 3],
 }
 
-impl Rows {
+impl HalfHead {
     fn blocks(&self) -> impl Iterator<Item = Range<usize>> + use<> {
         blocks(self.hidden.dims()[0], self.at_once)
     }
@@ -83,7 +83,7 @@ pub(in crate::ops::head) fn half_head_loss(
     let count = batch * length;
     let hidden = Cube::from_plain::<3>(hidden).reshape([count, width]);
     let weights = weights.unwrap_or_else(|| Tensor::full([count], 1.0 / count as f32, &hidden.device()));
-    let rows = Rows {
+    let rows = HalfHead {
         weight: Cube::from_plain::<2>(weight).cast(precision.dtype()),
         hidden: hidden.cast(precision.dtype()),
         targets: targets.without_autodiff().cast(IntDType::I32),

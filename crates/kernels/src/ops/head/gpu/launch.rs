@@ -1,6 +1,6 @@
 //! The launches of the kernels, and the gradient.
 
-use super::half::Rows;
+use super::half::HalfHead;
 use super::{UNITS, head_kernel, weighted_head_kernel};
 use crate::machine::autodiff::{FusedBackend, Primitive};
 use crate::machine::gpu::{address, copied, empty, launch, linear, spread, width};
@@ -93,7 +93,7 @@ pub(in crate::ops::head) enum Kept {
         weight: Option<Tensor<2>>,
     },
     /// What they are computed from.
-    Rows(Rows),
+    Rows(HalfHead),
 }
 
 impl Kept {

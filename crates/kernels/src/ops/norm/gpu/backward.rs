@@ -1,6 +1,6 @@
 //! The gradients of the normalisations on the GPU.
 
-use super::{Kind, Plan, UNITS, total};
+use super::{Plan, RowNorm, UNITS, total};
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
@@ -91,7 +91,7 @@ fn by_rows<N: Size>(
             }
         }
         let mut along = total(along.vector_sum(), &mut sums, lanes);
-        if comptime!(plan.kind == Kind::Unit) {
+        if comptime!(plan.kind == RowNorm::Unit) {
             // Of a row that is divided by eps, y does not stay on the sphere.
             along = select(inverse < 1.0 / eps, along, 0.0);
         } else {

@@ -23,7 +23,7 @@ mod tests;
 pub(super) use gradient::forward;
 pub(super) use launch::supports;
 
-use super::Kind;
+use super::RowNorm;
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
@@ -40,7 +40,7 @@ const AT_ONCE: usize = 8192;
 /// What the kernels are compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Plan {
-    kind: Kind,
+    kind: RowNorm,
     /// Whether there is a gain, and a bias; another tensor stands in the place of one that is not there.
     gain: bool,
     bias: bool,
@@ -73,7 +73,7 @@ impl Plan {
     }
 
     fn is_centred(&self) -> bool {
-        self.kind == Kind::Layer
+        self.kind == RowNorm::Layer
     }
 }
 
@@ -99,7 +99,7 @@ fn total(value: f32, sums: &mut Shared<[f32]>, #[comptime] lanes: usize) -> f32 
 /// One over what a row is divided by, from the sum of its squares.
 #[cube]
 fn inverse_of(squares: f32, count: f32, eps: f32, #[comptime] plan: Plan) -> f32 {
-    if comptime!(plan.kind == Kind::Unit) {
+    if comptime!(plan.kind == RowNorm::Unit) {
         1.0 / max(squares.sqrt(), eps)
     } else {
         1.0 / (squares / count + eps).sqrt()

@@ -1,6 +1,6 @@
 //! The launches of the kernels.
 
-use super::{Packed, Part, RowsLaunch, TurnsLaunch, merge_kernel, rotate_kernel, split_kernel};
+use super::{HeadRowsLaunch, Packed, PackedPart, TurnsLaunch, merge_kernel, rotate_kernel, split_kernel};
 use crate::machine::gpu::{
     StridesLaunch, empty, grid, head_strides, launch, linear, rows, strided, strides, width,
 };
@@ -39,7 +39,7 @@ impl Split {
         let part = |index: usize, heads: usize| {
             let turned = self.layouts.get(index).copied().flatten();
             let pairs = turned.map_or(head_dim / 2, |_| halves[index] / width);
-            Part { heads, head_dim, pairs, turned, given: self.given[index] }
+            PackedPart { heads, head_dim, pairs, turned, given: self.given[index] }
         };
         let Heads { query, key_value, .. } = self.heads;
         Packed { q: part(0, query), k: part(1, key_value), v: part(2, key_value) }
@@ -117,8 +117,8 @@ impl Table {
 }
 
 /// `[batch, heads, length, head_dim]` as the kernels read it, in vectors of `width`.
-fn rows_of<N: Size>(tensor: &CubeTensor, width: usize) -> RowsLaunch<'static, N> {
-    RowsLaunch::new(strided(tensor), head_strides(tensor, width))
+fn rows_of<N: Size>(tensor: &CubeTensor, width: usize) -> HeadRowsLaunch<'static, N> {
+    HeadRowsLaunch::new(strided(tensor), head_strides(tensor, width))
 }
 
 /// packed -> q, k, v; q and k turned.
@@ -142,7 +142,7 @@ pub(in crate::ops::rotary) fn split(packed: CubeTensor, tables: Tables, split: S
             dim,
             address,
             width,
-            RowsLaunch::new(strided(&packed), lies),
+            HeadRowsLaunch::new(strided(&packed), lies),
             launch.q.turns(width),
             launch.k.turns(width),
             linear(&q),
@@ -203,7 +203,7 @@ pub(in crate::ops::rotary) fn rotate(
     let table = Table::new(cos, sin, true);
     let output = empty(&x, shape);
     let width = width(&x.client, strides(&x).chain([head_dim, table.half]));
-    let part = Part {
+    let part = PackedPart {
         heads,
         head_dim: head_dim / width,
         pairs: table.half / width,

@@ -35,7 +35,7 @@ use pair::{Pair, turned};
 
 /// How the kernels see q, k or v; counts are of vectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Part {
+struct PackedPart {
     /// The heads of the part.
     heads: usize,
     /// The vectors of a row of one head.
@@ -48,7 +48,7 @@ struct Part {
     given: bool,
 }
 
-impl Part {
+impl PackedPart {
     /// The units that a row of one head takes.
     fn units(&self) -> usize {
         self.head_dim - self.pairs
@@ -58,9 +58,9 @@ impl Part {
 /// q, k and v, in the order of a packed row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Packed {
-    q: Part,
-    k: Part,
-    v: Part,
+    q: PackedPart,
+    k: PackedPart,
+    v: PackedPart,
 }
 
 impl Packed {
@@ -84,7 +84,7 @@ struct Turns<'a, N: Size> {
 
 /// Rows of heads where they lie.
 #[derive(CubeLaunch, CubeType)]
-struct Rows<'a, N: Size> {
+struct HeadRows<'a, N: Size> {
     values: &'a [Vector<f32, N>],
     strides: Strides,
 }
@@ -92,7 +92,7 @@ struct Rows<'a, N: Size> {
 /// A unit's share of a row of one head.
 #[derive(CubeType, Clone, Copy)]
 #[expand(derive(Clone, Copy))]
-struct Place {
+struct UnitPlace {
     batch: usize,
     head: usize,
     position: usize,
@@ -101,12 +101,12 @@ struct Place {
 
 /// The place of a unit where all heads of a position lie one behind the other.
 #[cube]
-fn place_in_packed(length: usize, #[comptime] packed: Packed) -> Place {
+fn place_in_packed(length: usize, #[comptime] packed: Packed) -> UnitPlace {
     let units = comptime!(packed.units());
     let heads = comptime!(packed.heads());
     let head = ABSOLUTE_POS / units;
     let row = head / heads;
-    Place { batch: row / length, head: head % heads, position: row % length, unit: ABSOLUTE_POS % units }
+    UnitPlace { batch: row / length, head: head % heads, position: row % length, unit: ABSOLUTE_POS % units }
 }
 
 /// One unit's share of a row of one head: pairs to turn (back), or numbers to pass on.
@@ -117,8 +117,8 @@ fn turn<N: Size>(
     target: &mut [Vector<f32, N>],
     to: usize,
     turns: &Turns<'_, N>,
-    place: Place,
-    #[comptime] part: Part,
+    place: UnitPlace,
+    #[comptime] part: PackedPart,
     #[comptime] back: bool,
 ) {
     let pairs = comptime!(part.pairs);
@@ -152,13 +152,13 @@ fn turn<N: Size>(
 /// A row of one head of the packed gradient: turned back, or 0 where nothing came.
 #[cube]
 fn merge_part<N: Size>(
-    source: &Rows<'_, N>,
+    source: &HeadRows<'_, N>,
     head: usize,
     target: &mut [Vector<f32, N>],
     to: usize,
     turns: &Turns<'_, N>,
-    place: Place,
-    #[comptime] part: Part,
+    place: UnitPlace,
+    #[comptime] part: PackedPart,
 ) {
     if comptime!(part.given) {
         let from = start(source.strides, place.batch, head, place.position);
@@ -176,14 +176,14 @@ fn merge_part<N: Size>(
 
 /// Where a row of q, k or v begins when they are contiguous.
 #[cube]
-fn row_of(place: Place, head: usize, length: usize, #[comptime] part: Part) -> usize {
+fn row_of(place: UnitPlace, head: usize, length: usize, #[comptime] part: PackedPart) -> usize {
     ((place.batch * comptime!(part.heads) + head) * length + place.position) * comptime!(part.head_dim)
 }
 
 /// Packed rows into q, k and v, one unit for each `packed.units()`-th of a row of one head.
 #[cube(launch, launch_unchecked, address_type = "dynamic")]
 fn split_kernel<N: Size>(
-    source: &Rows<'_, N>,
+    source: &HeadRows<'_, N>,
     q_turns: &Turns<'_, N>,
     k_turns: &Turns<'_, N>,
     q: &mut [Vector<f32, N>],
@@ -216,9 +216,9 @@ fn split_kernel<N: Size>(
 /// The gradients of q, k and v into that of the packed rows.
 #[cube(launch, launch_unchecked, address_type = "dynamic")]
 fn merge_kernel<N: Size>(
-    q: &Rows<'_, N>,
-    k: &Rows<'_, N>,
-    v: &Rows<'_, N>,
+    q: &HeadRows<'_, N>,
+    k: &HeadRows<'_, N>,
+    v: &HeadRows<'_, N>,
     q_turns: &Turns<'_, N>,
     k_turns: &Turns<'_, N>,
     target: &mut [Vector<f32, N>],
@@ -246,12 +246,12 @@ fn merge_kernel<N: Size>(
 /// x `[batch, heads, length, head_dim]`, turned or turned back.
 #[cube(launch, launch_unchecked, address_type = "dynamic")]
 fn rotate_kernel<N: Size>(
-    source: &Rows<'_, N>,
+    source: &HeadRows<'_, N>,
     turns: &Turns<'_, N>,
     target: &mut [Vector<f32, N>],
     length: usize,
     count: usize,
-    #[comptime] part: Part,
+    #[comptime] part: PackedPart,
     #[comptime] back: bool,
 ) {
     if ABSOLUTE_POS >= count {
@@ -261,7 +261,7 @@ fn rotate_kernel<N: Size>(
     let heads = comptime!(part.heads);
     let row = ABSOLUTE_POS / units;
     let (head, position) = (row / length % heads, row % length);
-    let place = Place { batch: row / length / heads, head, position, unit: ABSOLUTE_POS % units };
+    let place = UnitPlace { batch: row / length / heads, head, position, unit: ABSOLUTE_POS % units };
     let from = start(source.strides, place.batch, head, position);
     turn::<N>(source.values, from, target, row * comptime!(part.head_dim), turns, place, part, back);
 }

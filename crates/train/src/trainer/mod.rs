@@ -297,8 +297,9 @@ impl<'a> Trainer<'a> {
                 ended => return self.leave(ended, &mut pending, metrics, show),
             }
             let due = self.due(&schedule, &kept);
-            if due.any() || pending.is_full() {
-                let windows = due.validation.then_some(&*windows);
+            let validates = self.is_time(config.validate_every());
+            if validates || due.any() || pending.is_full() {
+                let windows = validates.then_some(&*windows);
                 if let Some(failure) = self.record(&mut pending, windows, metrics, show)? {
                     return Ok(Ended::NotFinite(failure));
                 }

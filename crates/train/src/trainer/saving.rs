@@ -9,10 +9,9 @@ use crate::schedule::Schedule;
 use longwave_core::{Result, file};
 use std::path::PathBuf;
 
-/// What is to be done after a step.
+/// What is to be written after a step.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Due {
-    pub(super) validation: bool,
     /// The checkpoint that training goes on from.
     last: bool,
     /// The state before the final decay.
@@ -23,19 +22,22 @@ pub(super) struct Due {
 
 impl Due {
     pub(super) fn any(self) -> bool {
-        self.validation || self.last || self.stable || self.kept
+        self.last || self.stable || self.kept
     }
 }
 
 impl Trainer<'_> {
-    /// What is to be done now that a step of the stage at hand is done; `kept` are the steps whose weights are kept, ascending.
+    /// Whether something that happens every so many steps, and after the last, is due now.
+    pub(super) fn is_time(&self, every: u64) -> bool {
+        let step = self.stage_step();
+        step.is_multiple_of(every) || step == self.config().steps
+    }
+
+    /// What is to be written now that a step is done; `kept` are the steps whose weights are kept, ascending.
     pub(super) fn due(&self, schedule: &Schedule, kept: &[u64]) -> Due {
-        let (config, step) = (self.config(), self.stage_step());
-        let due = |every: u64| step.is_multiple_of(every) || step == config.steps;
         Due {
-            validation: due(config.validate_every()),
-            last: due(config.checkpoint_every()),
-            stable: self.stage == 0 && step == schedule.stable_end(),
+            last: self.is_time(self.config().checkpoint_every()),
+            stable: self.stage == 0 && self.stage_step() == schedule.stable_end(),
             kept: kept.binary_search(&self.step).is_ok(),
         }
     }

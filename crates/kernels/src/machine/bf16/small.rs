@@ -5,6 +5,16 @@
 //! registers stay in registers over [`INNER`] numbers. Keys and values are laid out once more for each block: to keep them laid
 //! out gained nothing (experiments/log.md).
 
+#![cfg_attr(
+    not(all(target_arch = "x86_64", not(miri))),
+    allow(
+        dead_code,
+        unused_imports,
+        unused_variables,
+        reason = "other processors take the plain loop alone"
+    )
+)]
+
 use super::dot::{Arithmetic, arithmetic};
 use super::number::round;
 use super::slices::round_all;

@@ -62,11 +62,17 @@ fn path(study: &str) -> String {
     format!("experiments/{study}/attention.csv")
 }
 
-/// Measures the models of a study's store again and writes the file.
+/// Measures the models of a study's store again and writes the file. A label whose model the store lacks keeps its rows.
 pub(super) fn measure(study: &Study, store: &Path) {
+    let before = fs::read_to_string(repository(&path(&study.name))).unwrap_or_default();
     let mut text = "label,layer,distance,probability,why_not\n".to_owned();
     for (label, run) in study.runs_of_seed_0() {
         let folder = store.join(run);
+        if !folder.join("checkpoints").exists() {
+            let kept = before.lines().filter(|row| row.split(',').next() == Some(label));
+            kept.for_each(|row| text.extend([row, "\n"]));
+            continue;
+        }
         let folder = folder.to_str().unwrap();
         // A table that ends at L is read within it.
         let printed = ["4L", "L"].into_iter().find_map(|length| {

@@ -94,11 +94,10 @@ fn table_of_encodings(study: &Study) -> String {
         };
         let best = study.best(label, 8 * train).unwrap_or("-");
         let cells = [cell(1), cell(2), cell(8), cell(16), at_8(WINDOW_BASELINE)].join(" | ");
-        let _ = writeln!(
-            text,
-            "| {label} | [`{kind}`](encodings/{kind}.md) | {cells} | {best} | {} |",
-            at_8(best)
-        );
+        // A mixed stack has no page of its own.
+        let page =
+            if kind.contains('/') { format!("`{kind}`") } else { format!("[`{kind}`](encodings/{kind}.md)") };
+        let _ = writeln!(text, "| {label} | {page} | {cells} | {best} | {} |", at_8(best));
     }
     text + "\nThe best reading is the one with the lowest perplexity at 8L on the validation split, among those of the study that apply.\n\n"
 }

@@ -81,7 +81,7 @@ def errors() -> None:
 
 def interrupts() -> None:
     """An interrupt leaves a checkpoint, from which the training goes on."""
-    long = SMALL | {"train.steps": 4000, "evaluate": [{"lengths": ["L"]}], "name": "long"}
+    long = SMALL | {"train.steps": 2000, "evaluate": [{"lengths": ["L"]}], "name": "long"}
 
     def interrupt() -> None:
         while not Path("runs/long-0/config.toml").is_file():
@@ -94,11 +94,11 @@ def interrupts() -> None:
         longwave.train("mine.toml", device="cpu", **long)
     except KeyboardInterrupt:
         steps = len(longwave.Run("runs/long-0").metrics)
-        assert 0 < steps < 4000
+        assert 0 < steps < 2000
     else:
         raise AssertionError("it was not interrupted")
     run = longwave.train("mine.toml", device="cpu", resume=True, **long)
-    assert list(run.metrics.step) == list(range(1, 4001))
+    assert list(run.metrics.step) == list(range(1, 2001))
 
 
 def studies() -> None:

@@ -255,7 +255,7 @@ fn an_evaluation_again_measures_nothing_also_with_lists_a_search_and_other_proto
         "{ kind = \"longrope\", search = { budget = 10, population = 4, parents = 2 } }",
     ];
     let eval = |protocol: &str| {
-        let first = ["eval", RUN, "--json", "--lengths", "32,128", "--protocol", protocol];
+        let first = ["eval", RUN, "--json", "--lengths", "32,64", "--protocol", protocol];
         let outcome = project.run(&[&first[..], &arguments].concat());
         assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
         outcome

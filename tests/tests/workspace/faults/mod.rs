@@ -58,7 +58,7 @@ impl Case<'_> {
             assert!(!outcome.stderr.contains("panicked"), "{place}");
             self.goes_on(&project, &place, &expected);
         }
-        assert!(faults > 2, "{faults}");
+        assert!(faults > 1, "{faults}");
         println!("{kind}: {faults} operations");
     }
 
@@ -94,10 +94,10 @@ impl Case<'_> {
     }
 }
 
-/// Of operations, every one in the long form, or else every `step`-th.
+/// Of operations, every one in the long form, or else one of `2 * step`.
 fn every(step: usize) -> usize {
     let all = std::env::var("LONGWAVE_FAULTS").is_ok_and(|wanted| wanted == "all");
-    if all { 1 } else { step }
+    if all { 1 } else { 2 * step }
 }
 
 /// Runs the program; `fault` says which operation fails or ends the process, and gives what was done there.

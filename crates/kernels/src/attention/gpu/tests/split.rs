@@ -1,6 +1,6 @@
 //! Few queries over many keys: what the pieces of the keys give together.
 
-use super::{Case, KINDS, PLAIN};
+use super::{Case, KINDS, PLAIN, some};
 use crate::attention::gpu::split::{FEW, PIECE};
 use crate::attention::spec::Shape;
 use crate::attention::{Attention, attention, reference};
@@ -18,17 +18,16 @@ fn every_bias_and_mask_agrees_with_the_reference() {
     // Far along, the gradient of slopes in the reference is off by more than is allowed: their keys are in a window, which
     // lies in two pieces.
     Case { window: Some(20), keys: 140, ..FEW_QUERIES }.check(&device, "slopes");
-    for kind in KINDS.into_iter().filter(|kind| *kind != "slopes") {
-        Case { window: Some(60), sinks: 140, ..FEW_QUERIES }.check(&device, kind);
-        FEW_QUERIES.check(&device, kind);
-    }
-    for case in [
+    let kinds = || KINDS.into_iter().filter(|kind| *kind != "slopes");
+    kinds().for_each(|kind| Case { window: Some(60), sinks: 140, ..FEW_QUERIES }.check(&device, kind));
+    some(kinds()).for_each(|kind| FEW_QUERIES.check(&device, kind));
+    for case in some([
         Case { queries: 1, keys: PIECE + 1, ..FEW_QUERIES },
         Case { queries: FEW, keys: 2 * PIECE, batch: 1, ..FEW_QUERIES },
         // One more: each unit has a query.
         Case { queries: FEW + 1, keys: 2 * PIECE, batch: 1, ..FEW_QUERIES },
         Case { queries: 1, keys: 260, head_dim: 128, value_dim: 64, batch: 1, ..FEW_QUERIES },
-    ] {
+    ]) {
         case.check(&device, "pair");
     }
 }
@@ -55,12 +54,14 @@ fn ranges_of_distances_and_log_sums_agree_with_the_reference() {
     let Some(device) = adapter("few queries on the GPU") else { return };
     // The last range has no pair: its rows see nothing.
     let ranges = [0..1, 0..140, 3..9, 130..usize::MAX, 100..200, 400..500];
-    for (kind, distances) in KINDS.into_iter().zip(ranges) {
-        let case = Case { keys: if kind == "slopes" { PIECE + 9 } else { 300 }, ..FEW_QUERIES };
-        case.check_range(&device, kind, &distances);
-        Case { window: Some(150), sinks: 5, ..case }.check_range(&device, kind, &distances);
+    let case = |kind| Case { keys: if kind == "slopes" { PIECE + 9 } else { 300 }, ..FEW_QUERIES };
+    for (kind, distances) in KINDS.into_iter().zip(ranges.clone()) {
+        Case { window: Some(150), sinks: 5, ..case(kind) }.check_range(&device, kind, &distances);
     }
-    for border in [1, 140, usize::MAX] {
+    for (kind, distances) in some(KINDS.into_iter().zip(ranges)) {
+        case(kind).check_range(&device, kind, &distances);
+    }
+    for border in some([1, 140, usize::MAX]) {
         Case { border: Some(border), ..FEW_QUERIES }.check(&device, "pair");
     }
 }

@@ -335,9 +335,13 @@ fn attend_in(
         Route::Linear => return linear::attention([q, k, v], block, reading, rotations),
         Route::Blocks(_) => return blocks::attention([q, k, v], scale, block, reading, rotations),
         Route::Network(options) => {
-            let plain = (PositionMap::Identity, PositionMap::Identity);
-            let [q, k] = blocks::at_positions([q, k], plain, block, reading, rotations);
-            return kernels::attention(scaled(q, block, reading), k, v, &options);
+            let [q, k] = plain([q, k], block, reading, rotations);
+            return kernels::attention(q, k, v, &options);
+        }
+        Route::Slopes(gates, options) => {
+            let [q, k] = plain([q, k], block, reading, rotations);
+            let options = kernels::Attention { precision, terms: gates.terms(&q, &k), ..options };
+            return kernels::attention(q, k, v, &options);
         }
         Route::Reflections(options, factors) => {
             let q = scaled(q, block, reading);
@@ -373,6 +377,18 @@ fn attend_in(
             }
         }
     }
+}
+
+/// q and k at their own positions, as they meet in the logits.
+fn plain(
+    qk: [Tensor<4>; 2],
+    block: QueryBlock<'_>,
+    reading: &Reading,
+    rotations: &mut Rotations,
+) -> [Tensor<4>; 2] {
+    let maps = (PositionMap::Identity, PositionMap::Identity);
+    let [q, k] = blocks::at_positions(qk, maps, block, reading, rotations);
+    [scaled(q, block, reading), k]
 }
 
 /// What the maps of q and k do, where the layer can be read by it: learned log-n multiplies all of a query's maps, and of what

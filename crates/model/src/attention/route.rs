@@ -6,7 +6,7 @@ use super::described::{Pairs, options};
 use super::reflected;
 use super::sink::is_plain;
 use burn::tensor::{Device, Int, Tensor};
-use longwave_kernels::{Attention, Bias, PathAttention};
+use longwave_kernels::{Attention, Bias, PathAttention, SlopeGates};
 use longwave_position::encoding::{QueryBlock, Rows, ScoreForm};
 use longwave_position::reading::{AttentionKind, LogN, Temperature};
 use longwave_position::{Positions, Reading};
@@ -19,6 +19,8 @@ pub(super) enum Route {
     Linear,
     /// The fused attention with a network of all heads' scores.
     Network(Attention),
+    /// The fused attention with slopes that q and k decide.
+    Slopes(SlopeGates, Attention),
     /// The kernel for keys that the rows between reflect, and what multiplies the queries before it.
     Reflections(PathAttention, Option<Tensor<4>>),
     /// The fused attention, with one or two pairs of position maps.
@@ -68,12 +70,16 @@ impl Route {
             && reading.needs_scores(block.rows.layer, block.rows.positions)
             && is_plain(reading, block, device)
         {
+            let alone = || {
+                let options = options(reading, scale, block, device);
+                let alone = options.query_scale.is_none() && matches!(reading.bias(block), Bias::None);
+                alone.then_some(options)
+            };
             let route = match reading.score_form(block) {
                 ScoreForm::Network(terms) => {
-                    let options = options(reading, scale, block, device);
-                    let alone = options.query_scale.is_none() && matches!(reading.bias(block), Bias::None);
-                    alone.then(|| Self::Network(Attention { terms, ..options }))
+                    alone().map(|options| Self::Network(Attention { terms, ..options }))
                 }
+                ScoreForm::Slopes(gates) => alone().map(|options| Self::Slopes(gates, options)),
                 ScoreForm::Reflections(reflections) => {
                     reflected::described(reflections, scale, block, reading, device)
                         .map(|(options, factors)| Self::Reflections(options, factors))
@@ -140,6 +146,7 @@ pub fn route_in_words(reading: &Reading, layer: usize, positions: &Positions, wi
         Route::Fused(_) if reading.attention() == AttentionKind::Softmax => "fused".to_owned(),
         Route::Fused(_) => format!("fused, with the weights of {}", reading.attention().name()),
         Route::Network(_) => "fused, with the network of all heads' scores".to_owned(),
+        Route::Slopes(..) => "fused, with slopes that queries and keys decide".to_owned(),
         Route::Reflections(..) => "fused, with the reflections of keys".to_owned(),
         Route::Linear => "fused, by sums over the keys".to_owned(),
         Route::Blocks(why) => format!("in blocks of queries, since {why}"),

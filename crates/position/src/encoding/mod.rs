@@ -17,7 +17,7 @@ use crate::summary::Summary;
 use crate::table::Longer;
 use burn::tensor::Tensor;
 use longwave_core::Result;
-use longwave_kernels::{Bias, Reflections, Terms, VectorTable};
+use longwave_kernels::{Bias, Reflections, SlopeGates, Terms, VectorTable};
 
 pub use capabilities::{Capabilities, HeadUse, PositionUse};
 pub use config::{Configure, Extrapolation};
@@ -49,6 +49,9 @@ pub enum ScoreForm {
     /// What `scores` does, where it is a network of scores and biases by distance. [`Position::needs_scores`] stays true, since other
     /// encodings and extensions may act on the same scores.
     Network(Terms),
+    /// What `scores` does, where it is a bias that falls with the distance by slopes which q and k decide, as they meet in the logits.
+    /// [`Position::needs_scores`] stays true here too.
+    Slopes(SlopeGates),
     /// What `scores` does, where it is the product of q with the keys as the rows between reflect them, of all rows of the input.
     /// [`Position::needs_scores`] stays true here too.
     Reflections(Reflections),

@@ -12,16 +12,17 @@ use super::alibi::slopes;
 use crate::distance::{of_block, upload};
 use crate::encoding::{
     Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Heads, Position, PositionUse, QueryBlock,
-    check_positive,
+    ScoreForm, check_positive,
 };
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::per_layer::at_layer;
 use crate::positions::Positions;
 use burn::module::{Module, Param};
-use burn::tensor::Tensor;
+use burn::tensor::{Device, Tensor};
 use burn::tensor::activation::softplus;
 use longwave_core::Result;
+use longwave_kernels::SlopeGates;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -97,13 +98,21 @@ impl Configure for Config {
 }
 
 impl GrapeA {
-    /// The gates of rows of q or k `[batch, heads, rows, head_dim]`: `[batch, heads, rows, 1]`.
-    fn gates(&self, x: &Tensor<4>, vector: &Param<Tensor<3>>, layer: usize) -> Tensor<4> {
-        let vector = at_layer::<3, 2>(vector, layer); // [heads, head_dim]
-        let norm = vector.clone().square().sum_dim(1).sqrt().clamp_min(self.eps);
-        let [heads, dim] = vector.dims();
-        let vector = (vector / norm).div_scalar((dim as f64).sqrt()).reshape([1, heads, dim, 1]);
-        softplus(x.clone().matmul(vector), 1.0)
+    /// The gates of q and k, for distances that are divided by `scale`.
+    fn slope_gates(&self, layer: usize, scale: f64, device: &Device) -> SlopeGates {
+        // A learned vector of norm 1, over the root of the width: [heads, head_dim].
+        let unit = |vector: &Param<Tensor<3>>| {
+            let vector = at_layer::<3, 2>(vector, layer);
+            let norm = vector.clone().square().sum_dim(1).sqrt().clamp_min(self.eps);
+            let root = (vector.dims()[1] as f64).sqrt();
+            (vector / norm).div_scalar(root)
+        };
+        let slopes = softplus(at_layer::<2, 1>(&self.omega, layer), 1.0) * upload(&self.slopes, device);
+        SlopeGates {
+            slopes: slopes.div_scalar(scale),
+            of_queries: self.w.as_ref().map(unit),
+            of_keys: self.u.as_ref().map(unit),
+        }
     }
 }
 
@@ -129,19 +138,29 @@ impl Position for GrapeA {
     }
 
     fn scores(&self, scores: Tensor<4>, heads: Heads<'_>, block: QueryBlock<'_>) -> Tensor<4> {
-        let (layer, device) = (block.rows.layer, scores.device());
-        let of_keys = self.u.as_ref().map(|u| self.gates(heads.k, u, layer).swap_dims(2, 3)); // [batch, heads, 1, keys]
-        let of_queries = self.w.as_ref().map(|w| self.gates(heads.q, w, layer)); // [batch, heads, queries, 1]
-        let slopes = softplus(at_layer::<2, 1>(&self.omega, layer), 1.0) * upload(&self.slopes, &device);
-        let slopes = slopes.reshape([1, self.slopes.len(), 1, 1]);
+        let device = scores.device();
+        let SlopeGates { slopes, of_queries, of_keys } = self.slope_gates(block.rows.layer, 1.0, &device);
+        let gates = |x: &Tensor<4>, vectors: Tensor<2>| {
+            let vectors = vectors.unsqueeze_dim::<3>(2).unsqueeze::<4>(); // [1, heads, head_dim, 1]
+            softplus(x.clone().matmul(vectors), 1.0) // [batch, heads, rows, 1]
+        };
+        let of_keys = of_keys.map(|vectors| gates(heads.k, vectors).swap_dims(2, 3)); // [batch, heads, 1, keys]
+        let of_queries = of_queries.map(|vectors| gates(heads.q, vectors)); // [batch, heads, queries, 1]
+        let Some(gates) = [of_keys, of_queries].into_iter().flatten().reduce(|a, b| a + b) else {
+            return scores;
+        };
         let positions = block.rows.positions;
         let shape = [positions.rows(), 1, block.queries.len(), positions.length()];
         let distances = upload(&of_block(block), &device).reshape(shape);
-        let gates = [of_keys, of_queries].into_iter().flatten().map(|gates| gates * slopes.clone());
-        match gates.reduce(|sum, gates| sum + gates) {
-            Some(gates) => scores - distances * gates,
-            None => scores,
+        scores - distances * gates * slopes.reshape([1, self.slopes.len(), 1, 1])
+    }
+
+    fn score_form(&self, block: QueryBlock<'_>) -> ScoreForm {
+        let positions = block.rows.positions;
+        if !positions.consecutive() {
+            return ScoreForm::Plain;
         }
+        ScoreForm::Slopes(self.slope_gates(block.rows.layer, positions.scale(), &block.input.device()))
     }
 }
 
@@ -149,7 +168,6 @@ impl Position for GrapeA {
 mod tests {
     use super::*;
     use crate::testing::{Inputs, build, message_of};
-    use burn::tensor::Device;
 
     /// Gates of q and k that are 0 are ln 2: the penalty is that of `ALiBi` times it.
     #[test]

@@ -57,13 +57,19 @@ pub(super) fn of_scores(build: Build<'_>) -> Outcome {
         ensure(matches!(form, ScoreForm::Vectors { .. }) == (adds && !needs_scores), || {
             format!("`adds_vectors` is {adds}, and `needs_scores` at these positions {needs_scores}")
         })?;
-        let of_scores = matches!(form, ScoreForm::Network(_) | ScoreForm::Reflections(_));
+        let of_scores =
+            matches!(form, ScoreForm::Network(_) | ScoreForm::Slopes(_) | ScoreForm::Reflections(_));
         ensure(!of_scores || needs_scores, || {
-            "a network of scores, or reflected keys, need scores".to_owned()
+            "a network of scores, slopes by q and k, and reflected keys need scores".to_owned()
         })?;
         let v = || inputs.qkv[2].clone();
         let found = match form {
             ScoreForm::Network(terms) => {
+                let options = Attention { terms, scale: SCALE, ..Attention::causal(1) };
+                Some(attention(q.clone(), k.clone(), v(), &options))
+            }
+            ScoreForm::Slopes(gates) => {
+                let terms = gates.terms(&q, &k);
                 let options = Attention { terms, scale: SCALE, ..Attention::causal(1) };
                 Some(attention(q.clone(), k.clone(), v(), &options))
             }

@@ -7,12 +7,16 @@
 mod block;
 mod by_distance;
 mod counted;
+mod gated_slopes;
 mod network;
 mod pair;
 mod relative;
 mod slopes;
 
 pub use counted::CountedVectors;
+#[cfg(test)]
+pub(super) use gated_slopes::GatedSlopes;
+pub use gated_slopes::SlopeGates;
 pub use network::PairTerms;
 pub use relative::{RelativeVectors, VectorTable};
 
@@ -31,7 +35,8 @@ use std::sync::Arc;
 /// The most tensors that the terms of a call have.
 pub(super) const TERM_INPUTS: usize = 7;
 
-/// What attention adds to the logits besides a bias: vectors by distance, vectors by count, or a network of all heads.
+/// What attention adds to the logits besides a bias: vectors by distance, vectors by count, slopes of queries and keys, or a
+/// network of all heads.
 #[derive(Clone, Debug, Default)]
 pub struct Terms(Vec<Arc<dyn ScoreTerm>>);
 

@@ -62,26 +62,31 @@ impl TileTerm for Values<'_> {
     ) {
         let own = &mut of_head(parts[0], tile, 1)[0];
         for row in 0..tile.block.rows {
-            // The gradients of a row's logits sum to that of its log sum, but for rounding errors, which distances enlarge.
-            let mut excess = of.of_log_sums.map(|gradient| -gradient[row]);
-            let mut mean_distance = 0.0;
-            for run in tile.runs_of(row) {
-                let gradient = &of.gradient[run.columns.clone()];
-                *own -= by_distance(gradient, run.farthest);
-                if let Some(excess) = &mut excess {
-                    *excess += sum(gradient);
-                    mean_distance += by_distance(&of.weights[run.columns], run.farthest);
-                }
-            }
-            if let Some(excess) = excess {
-                *own += mean_distance * excess;
-            }
+            add_slope(own, tile, row, of);
         }
     }
 }
 
+/// Adds the gradient of the slope of a row's logits.
+pub(super) fn add_slope(own: &mut f32, tile: Tile<'_>, row: usize, of: &OfLogits<'_>) {
+    // The gradients of a row's logits sum to that of its log sum, but for rounding errors, which distances enlarge.
+    let mut excess = of.of_log_sums.map(|gradient| -gradient[row]);
+    let mut mean_distance = 0.0;
+    for run in tile.runs_of(row) {
+        let gradient = &of.gradient[run.columns.clone()];
+        *own -= by_distance(gradient, run.farthest);
+        if let Some(excess) = &mut excess {
+            *excess += sum(gradient);
+            mean_distance += by_distance(&of.weights[run.columns], run.farthest);
+        }
+    }
+    if let Some(excess) = excess {
+        *own += mean_distance * excess;
+    }
+}
+
 /// The numbers of the lanes: 0 to 15.
-const FIRST: [f32; LANES] = {
+pub(super) const FIRST: [f32; LANES] = {
     let mut first = [0.0; LANES];
     let mut lane = 0;
     while lane < LANES {
@@ -93,7 +98,7 @@ const FIRST: [f32; LANES] = {
 
 vectorised! {
     /// Subtracts `slope * distance`, for distances that fall by one from `farthest`.
-    fn subtract_slope(logits: &mut [f32], slope: f32, farthest: usize) {
+    pub(super) fn subtract_slope(logits: &mut [f32], slope: f32, farthest: usize) {
         // Whole numbers below 2^24 are exact in f32, however they are reached.
         let mut distance = farthest as f32;
         for logits in logits.chunks_mut(LANES) {

@@ -5,6 +5,7 @@ mod counted;
 mod cut;
 mod distances;
 mod edges;
+mod gated_slopes;
 mod network;
 mod normalisers;
 mod relative;

@@ -71,15 +71,10 @@ impl StudyRunner<'_> {
                 duration(more as f64 * self.seconds(speeds, &need.runs, costs) / self.jobs() as f64)
             });
             let so_far = need.so_far.map_or("-".to_owned(), |it| format!("{:+.4} ±{:.4}", it.mean, it.se));
-            let needed = match need.needed {
-                Seeds::Decided => "decided".to_owned(),
-                Seeds::About(seeds) => format!("about {seeds}"),
-                Seeds::MoreThan(seeds) => format!("more than {seeds}"),
-                Seeds::OverDocuments => "judged over documents".to_owned(),
-                Seeds::Unknown => "unknown".to_owned(),
-            };
             let time = time.unwrap_or_else(|| "-".to_owned());
-            [need.says.clone(), so_far, need.seeds.to_string(), needed, time].map(Entry::new).into()
+            [need.says.clone(), so_far, need.seeds.to_string(), need.needed.in_words(), time]
+                .map(Entry::new)
+                .into()
         };
         let open = needs.iter().filter(|need| need.needed != Seeds::Decided).count();
         let level =

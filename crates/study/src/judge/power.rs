@@ -24,6 +24,18 @@ pub enum Seeds {
     Unknown,
 }
 
+impl Seeds {
+    pub fn in_words(self) -> String {
+        match self {
+            Self::Decided => "decided".to_owned(),
+            Self::About(seeds) => format!("about {seeds}"),
+            Self::MoreThan(seeds) => format!("more than {seeds}"),
+            Self::OverDocuments => "judged over documents".to_owned(),
+            Self::Unknown => "unknown".to_owned(),
+        }
+    }
+}
+
 /// What a claim needs to be decided.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Need {

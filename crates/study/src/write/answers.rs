@@ -3,7 +3,7 @@
 use super::tables::{cell, value, what_cells_are};
 use crate::best::Best;
 use crate::difference::{Over, PairedDifference};
-use crate::judge::Judged;
+use crate::judge::{Judged, Need, POWER, Seeds};
 use crate::looks::Looks;
 use crate::ranking::{Leaders, Ranked, Ranking};
 use longwave_eval::{Metric, ResultRow};
@@ -11,7 +11,7 @@ use longwave_report::grid::{Entry, Grid, Header};
 use longwave_report::table::Cell;
 
 /// The verdict on each claim, with its evidence.
-pub(super) fn claims(claims: &[Judged], looks: &Looks) -> Grid {
+pub(super) fn claims(claims: &[Judged], needs: &[Need], looks: &Looks) -> Grid {
     let of_losses = claims.iter().any(|claim| claim.metric == Metric::Loss);
     let unit = if of_losses { " in nats per token" } else { "" };
     let mut notes = vec![
@@ -40,6 +40,7 @@ pub(super) fn claims(claims: &[Judged], looks: &Looks) -> Grid {
         let less = if other.lower_is_better() { "less" } else { "more" };
         notes.push(format!("`{}`: differences in {}, {less} is better.", other.name(), other.unit()));
     }
+    notes.extend(seeds_needed(needs));
     Grid {
         title: "Claims".into(),
         setting: String::new(),
@@ -56,6 +57,19 @@ pub(super) fn claims(claims: &[Judged], looks: &Looks) -> Grid {
         rows: claims.iter().map(verdict).collect(),
         notes,
     }
+}
+
+/// How many seeds the undecided claims need.
+fn seeds_needed(needs: &[Need]) -> Option<String> {
+    let open = needs.iter().filter(|need| need.needed != Seeds::Decided);
+    let open: Vec<String> = open.map(|need| format!("`{}`: {}", need.says, need.needed.in_words())).collect();
+    (!open.is_empty()).then(|| {
+        format!(
+            "Seeds that decide an undecided claim with probability {:.0}%, if its difference and spread stay as they are: {}.",
+            100.0 * POWER,
+            open.join("; ")
+        )
+    })
 }
 
 /// What intervals are over, and what that leaves open.

@@ -9,7 +9,7 @@ mod tables;
 
 use crate::declared;
 use crate::document::Study;
-use crate::judge::judge;
+use crate::judge::{judge, needs};
 use crate::plan::Plan;
 use crate::ranking::{leaders, rank};
 use crate::results::Results;
@@ -66,6 +66,7 @@ impl StudyReport {
         against: Option<&Reference>,
     ) -> Result<Self> {
         let mut judgement = judge(&study.claims, plan, results)?;
+        let needs = needs(&study.claims, plan, results, &judgement)?;
         let judged = &mut judgement.claims;
         for (claim, is_added) in judged.iter_mut().zip(declared::added(folder, study)?) {
             claim.is_added = is_added;
@@ -78,7 +79,7 @@ impl StudyReport {
             wanted: judgement.wanted.len(),
             results: [tables(results), steps::tables(results), rates::table(results).into_iter().collect()]
                 .concat(),
-            claims: (!judged.is_empty()).then(|| answers::claims(judged, &plan.looks)),
+            claims: (!judged.is_empty()).then(|| answers::claims(judged, &needs, &plan.looks)),
             correlations: study
                 .correlations
                 .iter()

@@ -75,6 +75,15 @@ fn a_pilot_says_how_many_seeds_a_claim_needs() {
     let two = done(study(&project, &["--dry-run"])).stdout;
     assert!(two.contains("with probability 80%") && two.contains("rope < alibi at 64"), "{two}");
     assert!(two.contains("about ") || two.contains("decided"), "{two}");
+    // Two seeds leave a claim open, and the report says the same of it.
+    let row = two.lines().find(|line| line.trim_start().starts_with("rope < alibi at 64")).unwrap();
+    let is_number = |cell: &&str| cell.starts_with("about") || cell.starts_with("more");
+    let needed = row.split("  ").map(str::trim).find(is_number).unwrap();
+    let (report, said) = (study_md(&project), format!("`rope < alibi at 64`: {needed}"));
+    assert!(
+        report.contains("Seeds that decide an undecided claim") && report.contains(&said),
+        "{row}\n{report}"
+    );
 }
 
 #[test]

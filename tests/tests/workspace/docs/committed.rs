@@ -6,7 +6,7 @@ use longwave_eval::Metric;
 use std::fs;
 
 /// The studies of `experiments` whose results are committed.
-fn committed() -> Vec<String> {
+pub(super) fn committed() -> Vec<String> {
     let folders = fs::read_dir(repository("experiments")).unwrap();
     let folders =
         folders.map(|entry| entry.unwrap().path()).filter(|path| path.join("results.csv").is_file());

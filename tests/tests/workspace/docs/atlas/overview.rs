@@ -138,7 +138,7 @@ pub(super) fn summary(encodings: &[EncodingInfo], extensions: &[ExtensionInfo]) 
     let summary = fs::read_to_string(repository("docs/src/SUMMARY.md")).unwrap();
     let before = summary.split("\n# Atlas\n").next().unwrap().trim_end();
     let mut text = format!(
-        "{before}\n\n# Atlas\n\n- [What holds at this scale](results.md)\n- [Overview](atlas/index.md)\n\n# Atlas: encodings\n\n"
+        "{before}\n\n# Atlas\n\n- [What holds at this scale](results.md)\n- [What we could not reproduce](not-reproduced.md)\n- [Overview](atlas/index.md)\n\n# Atlas: encodings\n\n"
     );
     for info in encodings {
         let _ = writeln!(text, "- [`{0}`](atlas/encodings/{0}.md)", info.kind);

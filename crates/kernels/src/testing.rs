@@ -110,12 +110,12 @@ pub(crate) fn assert_matches_reference_on<const D: usize>(
     fused: impl Fn(&[Tensor<1>]) -> Tensor<D>,
     reference: impl Fn(&[Tensor<1>]) -> Tensor<D>,
 ) -> Vec<Vec<f32>> {
-    let calls = crate::machine::autodiff::calls();
+    let calls = crate::op::calls();
     let (output, gradients) = differentiate(device, inputs, &fused);
-    assert!(crate::machine::autodiff::calls() > calls, "{what}: the fused form did not run");
-    let calls = crate::machine::autodiff::calls();
+    assert!(crate::op::calls() > calls, "{what}: the fused form did not run");
+    let calls = crate::op::calls();
     let (expected, expected_gradients) = differentiate(device, inputs, reference);
-    assert_eq!(crate::machine::autodiff::calls(), calls, "{what}: the reference ran a fused form");
+    assert_eq!(crate::op::calls(), calls, "{what}: the reference ran a fused form");
     assert_close(what, &output, &expected, 2e-6);
     for (index, (gradient, expected)) in gradients.iter().zip(&expected_gradients).enumerate() {
         assert_close(&format!("{what}: gradient {index}"), gradient, expected, 5e-6);
@@ -257,10 +257,10 @@ pub(crate) mod activations {
             let leaf = || flat(numbers(1, 60), &device).mul_scalar(4.0).detach().require_grad();
             let half = |leaf: &Tensor<1>| leaf.clone().cast(precision.dtype()).reshape(shape);
             let (a, b) = (leaf(), leaf());
-            let calls = crate::machine::autodiff::calls();
+            let calls = crate::op::calls();
             let actual = activation(half(&a));
             assert_eq!(actual.dtype(), precision.dtype());
-            assert!(crate::machine::autodiff::calls() > calls, "the fused form did not run");
+            assert!(crate::op::calls() > calls, "the fused form did not run");
             let expected = activation(half(&b).cast(DType::F32)).cast(precision.dtype());
             let weights = |y: &Tensor<3>| tensor::<3>(2, y.dims(), &device).cast(precision.dtype());
             let slope = |y: &Tensor<3>| (y.clone() * weights(y)).cast(DType::F32).sum().backward();

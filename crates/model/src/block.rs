@@ -47,10 +47,10 @@ impl Block {
             ["attention", "feed_forward"].map(|half| format!("blocks.{layer}.{half}"));
         let canon = |place, name: &str| Canon::new(place, resolved, weight_kind, name, init);
         Self {
-            attention_norm: Norm::new(resolved, weight_kind, init),
+            attention_norm: resolved.norm(weight_kind, init),
             attention_canon: canon(CanonPlace::Attention, &attention),
             attention: Attention::new(resolved, weight_kind, &attention, init),
-            feed_forward_norm: Norm::new(resolved, weight_kind, init),
+            feed_forward_norm: resolved.norm(weight_kind, init),
             feed_forward_canon: canon(CanonPlace::FeedForward, &feed_forward),
             feed_forward: FeedForward::new(resolved, weight_kind, &feed_forward, init),
         }

@@ -2,13 +2,14 @@
 
 pub use crate::activation::FeedForwardKind;
 use crate::complex_weights::WeightKind;
+use crate::norm::Norm;
 pub use crate::norm::NormKind;
 use longwave_core::config::is_default;
 use longwave_core::memory_check::{available, product, shortage};
 use longwave_core::{Error, Result};
-use longwave_position::Dimensions;
 use longwave_position::encoding::MAX_SIZE;
 use longwave_position::reading::{AttentionKind, LogN, LogNKind};
+use longwave_position::{Dimensions, Init};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -198,6 +199,11 @@ pub struct Resolved {
 }
 
 impl Resolved {
+    /// A fresh normalisation of the residual stream.
+    pub(crate) fn norm(&self, weight_kind: WeightKind, init: &Init) -> Norm {
+        Norm::new(self.config.norm, self.config.norm_eps, self.dimensions.width, weight_kind, init)
+    }
+
     /// The query scale of layers that do not say otherwise.
     pub fn log_n(&self) -> LogN {
         self.config.log_n.of(self.dimensions.train_length, self.config.log_n_bias)

@@ -91,7 +91,7 @@ impl Gpt {
         Ok(Self {
             embedding: init.normal("embedding", [d.vocab_size, d.width], 0.02),
             blocks: (0..d.layers).map(|layer| Block::new(resolved, weight_kind, layer, init)).collect(),
-            norm: Norm::new(resolved, weight_kind, init),
+            norm: resolved.norm(weight_kind, init),
             head: untied.then(|| init.normal("head", [d.width, d.vocab_size], 0.02)),
             position,
             precision: Precision::F32,

@@ -6,7 +6,7 @@
 //! - [`run`]: the run's folder, and whether it may be continued.
 //! - [`batch`]: what a step reads; [`segment_memory`]: what it carries to the next.
 //! - [`trainer`]: the loop.
-//! - [`optimizer`], [`parameters`]: `AdamW` over a model's parameters by name; [`loss_scale`]: what f16 needs besides.
+//! - [`optimizer`], [`parameters`]: what moves a model's parameters, by name; [`optimizer_state`]: what it keeps of them; [`loss_scale`]: what f16 needs besides.
 //! - [`checkpoint`]: one file that holds a step of training, whole; [`mod@restore`]: the model of a run.
 //! - [`trained`]: a trained run, opened without its corpus.
 //! - [`memory_check`]: whether a training fits, before it starts.
@@ -24,6 +24,7 @@ pub mod loss_scale;
 pub mod memory_check;
 pub mod metrics;
 pub mod optimizer;
+pub mod optimizer_state;
 pub mod parameters;
 pub mod restore;
 pub mod run;

@@ -10,7 +10,8 @@ use longwave_model::upload;
 use longwave_model::{Gpt, ModelConfig, Pass};
 use longwave_position::reading::LogN;
 use longwave_position::{Init, PositionConfig, Reading};
-use longwave_train::optimizer::{Optimizer, clipping, in_units};
+use longwave_train::optimizer::{clipping, in_units};
+use longwave_train::optimizer_state::Optimizer;
 use longwave_train::{TrainConfig, parameters};
 
 pub use longwave_position::encodings::every;

@@ -81,6 +81,18 @@ impl Any {
     }
 }
 
+impl<B: FusedBackend> OpTensor<B> {
+    /// A tensor of any number of axes on a device of the backend.
+    pub(crate) fn of_any(tensor: Any) -> Self {
+        // The primitive has all axes.
+        Self::new(tensor.tensor::<1>())
+    }
+
+    pub(crate) fn into_any(self) -> Any {
+        self.into_tensor::<1>().into()
+    }
+}
+
 impl<const D: usize> From<Tensor<D>> for Any {
     fn from(tensor: Tensor<D>) -> Self {
         Self(tensor.into_dispatch())

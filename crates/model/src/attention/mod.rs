@@ -110,10 +110,7 @@ impl Attention {
                 [weight_kind.stored_rows(d.heads * d.head_dim), d.width],
                 0.02,
             ),
-            output_norm: resolved
-                .config
-                .norm_attention_output
-                .then(|| Norm::new(resolved, weight_kind, init)),
+            output_norm: resolved.config.norm_attention_output.then(|| resolved.norm(weight_kind, init)),
             logit_scale: logit_scale.map(|scale| init.constant([d.heads], scale)),
             query_gain: gain(),
             key_gain: gain(),

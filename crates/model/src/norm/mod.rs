@@ -1,7 +1,6 @@
 //! What stands before attention, feed-forward and head, one file each. Adding one is one new file and one line here.
 
 use crate::complex_weights::WeightKind;
-use crate::config::Resolved;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use longwave_position::Init;
@@ -109,16 +108,14 @@ pub struct Norm {
 }
 
 impl Norm {
-    /// A fresh normalisation.
-    pub fn new(resolved: &Resolved, weight_kind: WeightKind, init: &Init) -> Self {
-        let (config, width) = (&resolved.config, resolved.dimensions.width);
-        let kind = config.norm;
+    /// A fresh normalisation of so many channels.
+    pub fn new(kind: NormKind, eps: f64, width: usize, weight_kind: WeightKind, init: &Init) -> Self {
         Self {
             gain: init.constant([weight_kind.stored_rows(width)], 1.0),
             bias: kind.has_bias().then(|| init.constant([width], 0.0)),
             factor: kind.first_factor().map(|factor| init.constant([1], factor)),
             kind,
-            eps: config.norm_eps,
+            eps,
             weight_kind,
         }
     }

@@ -30,7 +30,6 @@ pub use rows::{Dimensions, Heads, LayerInput, MAX_SIZE, QueryBlock, Rows, Traini
 
 /// What an encoding does to the scores of queries and keys, as fused attention reads it.
 #[derive(Clone, Debug, Default)]
-#[expect(clippy::large_enum_variant, reason = "one is made for a layer and read at once")]
 pub enum ScoreForm {
     /// Nothing, or nothing that is described.
     #[default]

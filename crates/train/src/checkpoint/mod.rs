@@ -17,7 +17,7 @@ mod checksums;
 use crate::VERSION;
 use crate::config::TrainConfig;
 use crate::loss_scale::LossScale;
-use crate::optimizer::Optimizer;
+use crate::optimizer_state::Optimizer;
 use crate::parameters::{self, Parameter};
 use crate::run_config::RunConfig;
 use crate::segment_memory;

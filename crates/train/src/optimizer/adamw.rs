@@ -26,7 +26,7 @@ impl Update for Adamw {
         &["first", "second"]
     }
 
-    fn update(&self, moved: Vec<Moved<'_>>, step: &Step<'_>) -> Vec<(Tensor<1>, Vec<Tensor<1>>)> {
+    fn update(&self, moved: Vec<Moved<'_>>, step: &Step) -> Vec<(Tensor<1>, Vec<Tensor<1>>)> {
         if moved.is_empty() {
             return Vec::new();
         }
@@ -34,15 +34,14 @@ impl Update for Adamw {
             GradientScale::Known(factor) => (*factor, None),
             GradientScale::OnDevice(factor) => (1.0, Some((**factor).clone())),
         };
-        let config = step.config;
         let given = moved.into_iter().map(|Moved { parameter, value, gradient, state }| {
             let options = AdamW {
                 learning_rate: step.learning_rate * parameter.unit,
-                beta1: config.beta1,
-                beta2: config.beta2,
-                eps: config.eps,
+                beta1: step.betas[0],
+                beta2: step.betas[1],
+                eps: step.eps,
                 // The decay is a share of the parameter, whatever the unit.
-                weight_decay: if parameter.decays { config.weight_decay / parameter.unit } else { 0.0 },
+                weight_decay: if parameter.decays { step.weight_decay / parameter.unit } else { 0.0 },
                 step: step.number,
                 gradient_scale,
             };

@@ -4,12 +4,10 @@
 //! ([`Update`]). What it keeps is stored by those names in a checkpoint, bit for bit, in the order of [`parameters`].
 //! Weight decay (Loshchilov and Hutter 2019, arXiv:1711.05101) applies to the model's matrices and not to its vectors
 //! (gains, biases, scales); of its parameters an encoding says itself which decay, and within which bounds each stays
-//! ([`longwave_position::parameter`]). An update that leaves the bounds is projected back onto them.
+//! ([`longwave_position::parameter`]). `optimizer_state.rs` keeps what a run's optimizer keeps, and projects an update that leaves the bounds back onto them.
 
-use crate::config::TrainConfig;
 use crate::parameters::{self, Parameter};
-use crate::stage::TrainedPart;
-use burn::tensor::{Device, Tensor};
+use burn::tensor::Tensor;
 use longwave_core::Result;
 use longwave_core::config::{kind_and_rest, read, unknown_kind};
 use longwave_kernels::clip_factor;
@@ -27,7 +25,7 @@ pub trait Update {
     fn state(&self, parameter: &Parameter) -> &'static [&'static str];
 
     /// Moves parameters; gives their values and what is kept, in the order in which they came.
-    fn update(&self, moved: Vec<Moved<'_>>, step: &Step<'_>) -> Vec<(Tensor<1>, Vec<Tensor<1>>)>;
+    fn update(&self, moved: Vec<Moved<'_>>, step: &Step) -> Vec<(Tensor<1>, Vec<Tensor<1>>)>;
 }
 
 /// A parameter to be moved; all tensors are flat.
@@ -44,9 +42,12 @@ pub struct Moved<'a> {
 
 /// One update.
 #[derive(Clone, Debug)]
-pub struct Step<'a> {
-    /// The keys of the stage.
-    pub config: &'a TrainConfig,
+pub struct Step {
+    /// The decay rates of the means of gradients and of their squares: `train.beta1` and `train.beta2` of the stage.
+    pub betas: [f64; 2],
+    /// Added to what is divided by: `train.eps`.
+    pub eps: f64,
+    pub weight_decay: f64,
     /// The learning rate of the step.
     pub learning_rate: f64,
     /// The same as a share of `train.learning_rate`, for optimizers with a rate of their own.
@@ -106,21 +107,6 @@ impl Default for OptimizerConfig {
     }
 }
 
-/// What is kept of one parameter, by name.
-pub type State = Vec<(&'static str, Tensor<1>)>;
-
-/// The optimizer of a run, with what it keeps.
-#[derive(Clone, Debug)]
-pub struct Optimizer {
-    config: OptimizerConfig,
-    /// `train.learning_rate`, of which the rate of a step is a share.
-    peak: f64,
-    /// What is kept of every parameter, in the order of [`parameters::list`].
-    pub state: Vec<State>,
-    /// What it updates.
-    pub trained: TrainedPart,
-}
-
 /// The size of a gradient and what clipping made of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Clip {
@@ -153,92 +139,6 @@ impl Clip {
     }
 }
 
-impl Optimizer {
-    /// That of a run with this `[train]`, with nothing kept yet.
-    pub fn new(first: &TrainConfig, parameters: &[Parameter], device: &Device) -> Self {
-        let zeros = |parameter: &Parameter, _: &str| {
-            Ok(Tensor::zeros([parameter.shape.iter().product::<usize>()], device))
-        };
-        Self::with(first, parameters, zeros).unwrap_or_else(|_: std::convert::Infallible| unreachable!())
-    }
-
-    /// The same, with what `kept` gives for a parameter and the name of what is kept of it.
-    pub fn with<E>(
-        first: &TrainConfig,
-        parameters: &[Parameter],
-        mut kept: impl FnMut(&Parameter, &str) -> std::result::Result<Tensor<1>, E>,
-    ) -> std::result::Result<Self, E> {
-        let config = first.optimizer.clone().unwrap_or_default();
-        let mut state = Vec::with_capacity(parameters.len());
-        for parameter in parameters {
-            let names = config.state(parameter).iter();
-            state.push(
-                names
-                    .map(|&name| Ok((name, kept(parameter, name)?)))
-                    .collect::<std::result::Result<_, E>>()?,
-            );
-        }
-        Ok(Self { config, peak: first.learning_rate, state, trained: TrainedPart::All })
-    }
-
-    /// The same, which updates these parameters alone.
-    #[must_use]
-    pub fn of(self, trained: &TrainedPart) -> Self {
-        Self { trained: trained.clone(), ..self }
-    }
-
-    /// One update by gradients [in the units of the parameters](in_units); `step` counts from 0, and `scale` is multiplied
-    /// into the gradients first. What it does not train stays as it is.
-    pub fn update(
-        &mut self,
-        model: Gpt,
-        gradients: Vec<Tensor<1>>,
-        config: &TrainConfig,
-        learning_rate: f64,
-        step: u64,
-        scale: GradientScale,
-    ) -> Gpt {
-        let listed = parameters::list(&model);
-        // Values that nothing else holds are written where they lie. Meanwhile the gradients take their places.
-        let mut values = Vec::with_capacity(gradients.len());
-        let model = parameters::replace(model, |index, value| match gradients.get(index) {
-            None => value,
-            Some(gradient) => {
-                values.push(Some(value));
-                gradient.clone()
-            }
-        });
-        let (mut moved, mut places) = (Vec::new(), Vec::new());
-        for (index, gradient) in gradients.into_iter().enumerate() {
-            let parameter = &listed[index];
-            if !self.trained.includes(&parameter.name) {
-                continue;
-            }
-            let Some(value) = values[index].take() else { continue };
-            let state = self.state[index].drain(..).map(|(_, kept)| kept).collect();
-            moved.push(Moved { parameter, value, gradient, state });
-            places.push(index);
-        }
-        let share = learning_rate / self.peak;
-        let step = Step { config, learning_rate, share, number: step + 1, scale };
-        for (index, (value, kept)) in places.into_iter().zip(self.config.update(moved, &step)) {
-            let names = self.config.state(&listed[index]);
-            self.state[index] = names.iter().copied().zip(kept).collect();
-            values[index] = Some(match listed[index].bounds {
-                Some(bounds) => projected(value, bounds),
-                None => value,
-            });
-        }
-        parameters::replace(model, |index, old| values.get_mut(index).and_then(Option::take).unwrap_or(old))
-    }
-}
-
-/// The nearest values within `[least, most]`; either may be infinite.
-fn projected(value: Tensor<1>, [least, most]: [f64; 2]) -> Tensor<1> {
-    let value = if least.is_finite() { value.clamp_min(least) } else { value };
-    if most.is_finite() { value.clamp_max(most) } else { value }
-}
-
 /// Gradients of a model's parameters, each in the unit that the optimizer measures its parameter in: the gradient with
 /// respect to `parameter / unit`.
 pub fn in_units(model: &Gpt, gradients: Vec<Tensor<1>>) -> Vec<Tensor<1>> {
@@ -248,19 +148,6 @@ pub fn in_units(model: &Gpt, gradients: Vec<Tensor<1>>) -> Vec<Tensor<1>> {
         if is_one { gradient } else { gradient.mul_scalar(parameter.unit) }
     };
     gradients.into_iter().zip(&listed).map(measured).collect()
-}
-
-/// The gradients of what is trained, and zeros in the place of the others, so that these neither count for clipping nor end
-/// a step that overflows.
-pub fn of_trained(model: &Gpt, trained: &TrainedPart, gradients: Vec<Tensor<1>>) -> Vec<Tensor<1>> {
-    if *trained == TrainedPart::All {
-        return gradients;
-    }
-    let listed = parameters::list(model);
-    let kept = |(gradient, parameter): (Tensor<1>, &Parameter)| {
-        if trained.includes(&parameter.name) { gradient } else { gradient.zeros_like() }
-    };
-    gradients.into_iter().zip(&listed).map(kept).collect()
 }
 
 /// What brings gradients to a norm of at most `limit` (0: no limit) where they lie: nothing is read back. The sum of

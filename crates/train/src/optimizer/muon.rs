@@ -63,7 +63,7 @@ impl Update for Muon {
         if parameter.parts.is_some() { &["momentum"] } else { Adamw {}.state(parameter) }
     }
 
-    fn update(&self, moved: Vec<Moved<'_>>, step: &Step<'_>) -> Vec<(Tensor<1>, Vec<Tensor<1>>)> {
+    fn update(&self, moved: Vec<Moved<'_>>, step: &Step) -> Vec<(Tensor<1>, Vec<Tensor<1>>)> {
         let places: Vec<bool> = moved.iter().map(|moved| moved.parameter.parts.is_some()).collect();
         let (matrices, others): (Vec<_>, Vec<_>) =
             moved.into_iter().partition(|moved| moved.parameter.parts.is_some());
@@ -75,7 +75,7 @@ impl Update for Muon {
 
 impl Muon {
     /// A parameter that is one matrix, or several side by side.
-    fn moved(&self, moved: Moved<'_>, step: &Step<'_>) -> (Tensor<1>, Vec<Tensor<1>>) {
+    fn moved(&self, moved: Moved<'_>, step: &Step) -> (Tensor<1>, Vec<Tensor<1>>) {
         let Moved { parameter, value, gradient, state } = moved;
         let gradient = match &step.scale {
             GradientScale::Known(factor) => gradient.mul_scalar(*factor),
@@ -96,7 +96,7 @@ impl Muon {
         });
         let parts = Tensor::cat(parts.collect(), 1).reshape([-1]);
         let learning_rate = self.learning_rate * step.share;
-        let kept = 1.0 - learning_rate * step.config.weight_decay;
+        let kept = 1.0 - learning_rate * step.weight_decay;
         (value.mul_scalar(kept) - parts.mul_scalar(learning_rate), vec![momentum])
     }
 }
@@ -176,7 +176,6 @@ mod tests {
             unit: 1.0,
             parts: Some(vec![8, 2, 2]),
         };
-        let config = crate::TrainConfig { weight_decay: 0.5, ..crate::TrainConfig::default() };
         let muon = Muon::default();
         let flat = |tensor: Tensor<2>| tensor.reshape([-1]);
         let (value, gradient, kept) = (matrix(4, 12), matrix(12, 4).transpose(), matrix(4, 12).mul_scalar(0.1));
@@ -187,7 +186,8 @@ mod tests {
             state: vec![flat(kept.clone())],
         };
         let scale = GradientScale::Known(0.5);
-        let step = Step { config: &config, learning_rate: 1e-3, share: 0.25, number: 3, scale };
+        let (betas, learning_rate) = ([0.9, 0.95], 1e-3);
+        let step = Step { betas, eps: 1e-8, weight_decay: 0.5, learning_rate, share: 0.25, number: 3, scale };
         let (found, state) = muon.update(vec![moved], &step).remove(0);
         let gradient = gradient.mul_scalar(0.5);
         let momentum = kept.mul_scalar(0.95) + gradient.clone().mul_scalar(0.05);

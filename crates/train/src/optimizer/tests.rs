@@ -1,7 +1,9 @@
 //! Clipping, weight decay and bounds.
 
 use super::*;
-use burn::tensor::{Int, TensorData};
+use crate::TrainConfig;
+use crate::optimizer_state::Optimizer;
+use burn::tensor::{Device, Int, TensorData};
 use longwave_kernels::sums_of_squares;
 use longwave_model::{ModelConfig, Pass};
 use longwave_position::{Init, PositionConfig, Positions};

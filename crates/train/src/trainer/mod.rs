@@ -23,7 +23,7 @@ use crate::checkpoint::{Best, Checkpoint};
 use crate::config::TrainConfig;
 use crate::loss_scale::LossScale;
 use crate::metrics::{self, Metric, Metrics};
-use crate::optimizer::Optimizer;
+use crate::optimizer_state::Optimizer;
 use crate::parameters;
 use crate::restore::{begin, restore};
 use crate::run::{CheckpointId, Run, remove_leftovers};

@@ -1,20 +1,16 @@
 //! The bridge between tensors and the kernels.
 //!
 //! A fused operation turns its inputs into [`OpTensor`]s, computes on their primitives ([`FlexTensor`](burn_flex::FlexTensor)s
-//! on the CPU, whose numbers `slices.rs` reads), and hands its result to [`record`] together with its [`Gradient`]
-//! (`record.rs`). An operation with several outputs uses [`record_joint`] and a [`JointGradient`].
+//! on the CPU, whose numbers `slices.rs` reads), and `op/record.rs` hands its result on
+//! together with its gradient.
 
 mod slices;
 
-#[cfg(test)]
-pub(crate) use crate::op::calls;
-pub(crate) use crate::op::count_call;
 pub(crate) use slices::{
     Stored, View, bf16_values, compact, indices, permuted_tensor_of, rounded_tensor, stored, tensor_of,
     values, with_type,
 };
 
-use crate::op::Any;
 use crate::reference_in_use;
 use burn::backend::autodiff::ops::NodeGuard;
 use burn::backend::tensor::FloatTensor;
@@ -129,16 +125,6 @@ impl<B: FusedBackend> OpTensor<B> {
         let tensor =
             if autodiff { B::tracked(tensor) } else { FloatTensor::<Autodiff<B>>::new(B::plain(tensor)) };
         Self { tensor, autodiff }
-    }
-
-    /// A tensor of any number of axes on a device of the backend.
-    pub(crate) fn of_any(tensor: Any) -> Self {
-        // The primitive has all axes.
-        Self::new(tensor.tensor::<1>())
-    }
-
-    pub(crate) fn into_any(self) -> Any {
-        self.into_tensor::<1>().into()
     }
 
     /// A tensor without autodiff.

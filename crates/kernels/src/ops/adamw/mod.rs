@@ -163,7 +163,7 @@ fn all_at_once<B: FusedBackend>(
     given: Vec<(AdamWState, Tensor<1>, AdamW)>,
     update: impl FnOnce(Vec<([FloatTensor<B>; 4], AdamW)>) -> Vec<[FloatTensor<B>; 3]>,
 ) -> Vec<AdamWState> {
-    autodiff::count_call();
+    crate::op::count_call();
     let primitive = |tensor: Tensor<1>| OpTensor::<B>::new(tensor.without_autodiff()).into_data();
     let given = given.into_iter().map(|(AdamWState { parameter, m, v }, gradient, options)| {
         check(options.step, parameter.dims(), [gradient.dims(), m.dims(), v.dims()]);
@@ -188,7 +188,7 @@ fn fused<B: FusedBackend, const D: usize>(
     tensors: [Tensor<D>; 4],
     update: impl FnOnce([FloatTensor<B>; 4]) -> (FloatTensor<B>, FloatTensor<B>, FloatTensor<B>),
 ) -> (Tensor<D>, Tensor<D>, Tensor<D>) {
-    autodiff::count_call();
+    crate::op::count_call();
     let (parameter, m, v) = update(tensors.map(|tensor| OpTensor::<B>::new(tensor).into_data()));
     (B::from_plain(parameter), B::from_plain(m), B::from_plain(v))
 }
@@ -226,9 +226,9 @@ mod tests {
         for step in 1..=20 {
             let gradient = tensor::<2>(step, [67, 301], device);
             let options = AdamW { step, ..OPTIONS };
-            let calls = autodiff::calls();
+            let calls = crate::op::calls();
             fused = adamw(fused.0, gradient.clone(), fused.1, fused.2, &options);
-            assert!(autodiff::calls() > calls, "the fused form did not run");
+            assert!(crate::op::calls() > calls, "the fused form did not run");
             expected = reference::adamw(expected.0, gradient, expected.1, expected.2, &options);
         }
         assert_close("parameter", &list(fused.0), &list(expected.0), 1e-6);
@@ -266,9 +266,9 @@ mod tests {
         };
         for factor in [None, Some(0.25)] {
             let clip = factor.map(|factor| Tensor::from_floats([factor], device));
-            let calls = autodiff::calls();
+            let calls = crate::op::calls();
             let updated = adamw_all(given(), clip);
-            assert!(autodiff::calls() > calls, "the fused form did not run");
+            assert!(crate::op::calls() > calls, "the fused form did not run");
             for (updated, (state, gradient, options)) in updated.into_iter().zip(given()) {
                 let gradient_scale = options.gradient_scale * factor.unwrap_or(1.0);
                 let options = AdamW { gradient_scale, ..options };

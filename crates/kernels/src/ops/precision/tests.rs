@@ -86,9 +86,9 @@ fn activations_of_halves_agree_on_the_gpu() {
             let run = |device: &Device| {
                 let device = device.clone().autodiff();
                 let x = flat(numbers(1, 240).iter().map(|x| 4.0 * x).collect(), &device).require_grad();
-                let calls = autodiff::calls();
+                let calls = crate::op::calls();
                 let y = activation(x.clone().cast(precision.dtype()).reshape([2, 10, 12]));
-                assert!(autodiff::calls() > calls && y.dtype() == precision.dtype());
+                assert!(crate::op::calls() > calls && y.dtype() == precision.dtype());
                 let y = y.cast(DType::F32);
                 let gradients = (y.clone() * tensor::<3>(2, y.dims(), &device)).sum().backward();
                 (list(y), list(x.grad(&gradients).unwrap()))

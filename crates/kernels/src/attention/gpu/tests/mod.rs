@@ -378,9 +378,9 @@ fn large_logits_do_not_overflow() {
 fn wide_rows_go_to_the_reference() {
     let Some(device) = adapter("attention on the GPU") else { return };
     let [q, k, v] = [1, 2, 3].map(|seed| flat(numbers(seed, 2 * 130), &device).reshape([1, 1, 2, 130]));
-    let calls = crate::machine::autodiff::calls();
+    let calls = crate::op::calls();
     let output = attention(q, k, v, &Attention::causal(130));
-    assert_eq!(crate::machine::autodiff::calls(), calls);
+    assert_eq!(crate::op::calls(), calls);
     assert_eq!(output.dims(), [1, 1, 2, 130]);
 }
 

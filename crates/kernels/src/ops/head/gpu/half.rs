@@ -5,7 +5,7 @@
 //! it, so it waits for the backward pass: gradients for 1, as in f32, would have vanished before. One product more is
 //! the price for logits that nobody holds; of one block they are held, as the gradient of one operation after the other needs.
 
-use super::launch::{Kept, added, joined, weighted_head};
+use super::launch::{added, joined, weighted_head};
 use crate::machine::autodiff::{FusedBackend, Primitive};
 use crate::ops::head::reference::{blocks, loss};
 use crate::{Precision, cross_entropy};
@@ -78,7 +78,7 @@ pub(in crate::ops::head) fn half_head_loss(
     weights: Option<Tensor<1>>,
     precision: Precision,
     at_once: usize,
-) -> (Primitive, Kept) {
+) -> (Primitive, HalfHead) {
     let shape @ [batch, length, width] = hidden.shape().dims();
     let count = batch * length;
     let hidden = Cube::from_plain::<3>(hidden).reshape([count, width]);
@@ -91,5 +91,5 @@ pub(in crate::ops::head) fn half_head_loss(
         at_once,
         shape,
     };
-    (Cube::plain(rows.loss()), Kept::Rows(rows))
+    (Cube::plain(rows.loss()), rows)
 }

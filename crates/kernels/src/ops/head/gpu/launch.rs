@@ -1,6 +1,5 @@
 //! The launches of the kernels, and the gradient.
 
-use super::half::HalfHead;
 use super::{UNITS, head_kernel, weighted_head_kernel};
 use crate::machine::autodiff::{FusedBackend, Primitive};
 use crate::machine::gpu::{address, copied, empty, launch, linear, spread, width};
@@ -80,37 +79,23 @@ fn launched(
     (losses, logits)
 }
 
-/// What the gradient needs.
+/// The gradients for the gradient 1 of the loss.
 #[derive(Clone)]
-#[allow(clippy::large_enum_variant, reason = "one per step; its tensors are handles")]
-pub(in crate::ops::head) enum Kept {
-    /// The gradients themselves, for the gradient 1 of the loss.
-    Gradients {
-        /// `[rows, width]`, which becomes a `[batch, length, width]`.
-        hidden: Option<Tensor<2>>,
-        shape: [usize; 3],
-        /// `[width, classes]`.
-        weight: Option<Tensor<2>>,
-    },
-    /// What they are computed from.
-    Rows(HalfHead),
+pub(in crate::ops::head) struct Gradients {
+    /// `[rows, width]`, which becomes a `[batch, length, width]`.
+    hidden: Option<Tensor<2>>,
+    shape: [usize; 3],
+    /// `[width, classes]`.
+    weight: Option<Tensor<2>>,
 }
 
-impl Kept {
-    pub(in crate::ops::head) fn gradients(
-        self,
-        output: Primitive,
-        wanted: [bool; 2],
-    ) -> [Option<Primitive>; 2] {
-        match self {
-            Self::Gradients { hidden, shape, weight } => {
-                let factor = Cube::from_plain::<1>(output).unsqueeze::<2>();
-                let times = |x: Tensor<2>| x * factor.clone();
-                let hidden = hidden.map(|hidden| Cube::plain(times(hidden).reshape(shape)));
-                [hidden, weight.map(|weight| Cube::plain(times(weight)))]
-            }
-            Self::Rows(rows) => rows.gradients(output, wanted),
-        }
+impl Gradients {
+    /// Those for the gradient at hand.
+    pub(super) fn times(self, output: Primitive) -> [Option<Primitive>; 2] {
+        let factor = Cube::from_plain::<1>(output).unsqueeze::<2>();
+        let times = |x: Tensor<2>| x * factor.clone();
+        let hidden = self.hidden.map(|hidden| Cube::plain(times(hidden).reshape(self.shape)));
+        [hidden, self.weight.map(|weight| Cube::plain(times(weight)))]
     }
 }
 
@@ -121,7 +106,7 @@ pub(in crate::ops::head) fn head_loss(
     weights: Option<Tensor<1>>,
     at_once: usize,
     [of_hidden, of_weight]: [bool; 2],
-) -> (Primitive, Kept) {
+) -> (Primitive, Gradients) {
     let shape @ [batch, length, width] = hidden.shape().dims();
     let rows = batch * length;
     let hidden = Cube::from_plain::<3>(hidden).reshape([rows, width]);
@@ -154,7 +139,7 @@ pub(in crate::ops::head) fn head_loss(
     }
     let loss = sum(joined(losses));
     let hidden = of_hidden.then(|| joined(hidden_gradients));
-    (Cube::plain(loss), Kept::Gradients { hidden, shape, weight: weight_gradient })
+    (Cube::plain(loss), Gradients { hidden, shape, weight: weight_gradient })
 }
 
 /// What the parts of a gradient add up to.

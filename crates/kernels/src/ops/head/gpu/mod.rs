@@ -9,11 +9,13 @@
 #![allow(clippy::too_many_arguments, clippy::pedantic)]
 
 mod half;
+mod kept;
 mod launch;
 #[cfg(test)]
 mod tests;
 
 pub(super) use half::half_head_loss;
+pub(super) use kept::Kept;
 pub(super) use launch::head_loss;
 
 use crate::ops::cross_entropy::gpu::{UNITS, picked, row_log_sum, weighted_slope};

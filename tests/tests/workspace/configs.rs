@@ -60,6 +60,24 @@ fn every_config_builds_its_model_and_reads_its_lengths() {
     }
 }
 
+/// A config whose header has more than one seed is past its transition, or says that it is not there yet.
+#[test]
+fn seeds_in_headers_agree_within_5_percent() {
+    let mut compared = 0;
+    for (name, path) in shipped() {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let Some(line) = text.lines().find_map(|line| line.strip_prefix("# Seeds ")) else { continue };
+        let numbers = line.split_once(": ").unwrap().1.split(['(', ';']).next().unwrap().split(',');
+        let numbers: Vec<f64> = numbers.map(|number| number.trim().parse().unwrap()).collect();
+        let [least, most] =
+            numbers.iter().fold([f64::INFINITY, 0.0], |[low, high], x| [low.min(*x), high.max(*x)]);
+        assert!(numbers.len() >= 3, "{name}: {line}");
+        assert!(most <= 1.05 * least || line.contains("not there yet"), "{name}: {line}");
+        compared += 1;
+    }
+    assert!(compared >= 2, "{compared}");
+}
+
 #[test]
 fn every_config_follows_the_training_length() {
     for (name, path) in shipped() {

@@ -18,8 +18,8 @@ const SHOWN: [(&str, &str, &str); 7] = [
     ("RoPE, read with YaRN", "rope", "yarn"),
     ("RoPE, read with ReRoPE", "rope", "rerope"),
     ("sinusoidal", "sinusoidal", "direct"),
-    ("T5", "t5", "direct"),
     ("KERPLE", "kerple", "direct"),
+    ("Canon", "canon", "direct"),
 ];
 
 /// With `UPDATE_DOCS=1` the figure, the table and the counts are written again. The figure is compared by a person: its

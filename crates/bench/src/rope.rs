@@ -1,15 +1,14 @@
 //! `bench rope`: the rotation, and the split of packed projections with the rotation of q and k.
 //!
 //! n numbers are read and n written, forward and backward, besides a table of `length x head_dim` numbers:
-//! 8 n bytes. The peer is burn's own `RotaryEncoding`, for the split after the slices and transposes that a
-//! model built from it would make.
+//! 8 n bytes. The peer is `x cos + turned(x) sin` by burn's own operations, for the split after the slices and transposes that
+//! a model built from these would make.
 
 use crate::clock::{Subject, Timing, subject};
 use crate::copy::copy;
 use crate::record::{Direction, Record};
 use crate::{Bench, numbers};
-use burn::nn::{RotaryEncoding, RotaryEncodingConfig};
-use burn::tensor::{Device, Tensor};
+use burn::tensor::{Device, Tensor, TensorData};
 use longwave_core::{Error, Result};
 use longwave_kernels::{Heads, Layout, RotationTable, rotate, split_rotate, with_gradients};
 use longwave_position::Positions;
@@ -24,7 +23,7 @@ const HEADS: Heads = Heads { query: 4, key_value: 2, head_dim: 64 };
 /// Numbers of one sequence's q, and of its packed q, k and v.
 const SEQUENCE: usize = LENGTH * HEADS.query * HEADS.head_dim;
 const PACKED: usize = 2 * SEQUENCE;
-const PEER: &str = "burn's `RotaryEncoding`";
+const PEER: &str = "burn's own operations";
 
 /// What is rotated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +66,7 @@ pub fn run(bench: &Bench, elements: &[usize], show: &mut dyn FnMut(Record) -> Re
                 subjects.push(ours(bench, case, elements, direction));
             }
             // Its time is the same whatever the layout, so each operation has one.
-            let peers = [Case::Rotate(Layout::Interleaved), Case::Split(Layout::Interleaved)];
+            let peers = [Case::Rotate(Layout::Half), Case::Split(Layout::Half)];
             for case in peers.into_iter().filter(|_| !bench.alone) {
                 subjects.push(peer(bench, case, elements, direction));
             }
@@ -124,11 +123,31 @@ fn ours(bench: &Bench, case: Case, elements: usize, direction: Direction) -> Sub
     measured(bench, case, elements, direction, operation)
 }
 
+/// The cosines and sines of all rows, `[LENGTH, head_dim]`.
+fn peer_tables(device: &Device) -> [Tensor<4>; 2] {
+    let half = HEADS.head_dim / 2;
+    let angle =
+        |row: usize, channel: usize| row as f64 * 10_000f64.powf(-((channel % half) as f64) / half as f64);
+    let angles = || (0..LENGTH).flat_map(|row| (0..HEADS.head_dim).map(move |channel| angle(row, channel)));
+    let tensor = |numbers: Vec<f32>| {
+        Tensor::from_data(TensorData::new(numbers, [1, 1, LENGTH, HEADS.head_dim]), device)
+    };
+    [tensor(angles().map(|x| x.cos() as f32).collect()), tensor(angles().map(|x| x.sin() as f32).collect())]
+}
+
+/// `x cos + turned(x) sin`, `[batch, heads, LENGTH, head_dim]`.
+fn peer_rotated(x: Tensor<4>, [cos, sin]: &[Tensor<4>; 2]) -> Tensor<4> {
+    let half = HEADS.head_dim / 2;
+    let [first, second] = [0..half, half..2 * half].map(|part| x.clone().slice_dim(3, part));
+    x * cos.clone() + Tensor::cat(vec![second.neg(), first], 3) * sin.clone()
+}
+
 fn peer(bench: &Bench, case: Case, elements: usize, direction: Direction) -> Subject<'_> {
-    let rope = RotaryEncodingConfig::new(LENGTH, HEADS.head_dim).init(&bench.device);
-    let tracked = RotaryEncodingConfig::new(LENGTH, HEADS.head_dim).init(&bench.device.clone().autodiff());
+    let plain = peer_tables(&bench.device);
+    let tracked = peer_tables(&bench.device.clone().autodiff());
     let operation = move |x: Tensor<3>| -> Outputs {
-        let rope: &RotaryEncoding = if x.is_autodiff() { &tracked } else { &rope };
+        let tables = if x.is_autodiff() { &tracked } else { &plain };
+        let rotated = |x: Tensor<4>| peer_rotated(x, tables);
         let batch = x.dims()[0];
         let part = |from: usize, heads: usize| {
             let columns = from * HEADS.head_dim..(from + heads) * HEADS.head_dim;
@@ -136,12 +155,12 @@ fn peer(bench: &Bench, case: Case, elements: usize, direction: Direction) -> Sub
         };
         match case {
             Case::Rotate(_) => {
-                vec![rope.forward(x.reshape([batch, HEADS.query, LENGTH, HEADS.head_dim]))]
+                vec![rotated(x.reshape([batch, HEADS.query, LENGTH, HEADS.head_dim]))]
             }
             Case::Split(_) => {
                 let (q, k) = (part(0, HEADS.query), part(HEADS.query, HEADS.key_value));
                 // v stays where it is: burn's products read it there.
-                vec![rope.forward(q), rope.forward(k), part(HEADS.query + HEADS.key_value, HEADS.key_value)]
+                vec![rotated(q), rotated(k), part(HEADS.query + HEADS.key_value, HEADS.key_value)]
             }
         }
     };
@@ -220,9 +239,9 @@ mod tests {
     fn the_peer_computes_the_same() {
         let _alone = alone();
         let x = numbers::tensor::<4>("x", [1, 2, LENGTH, HEADS.head_dim], &Device::flex());
-        let ours = rotate(x.clone(), &table(Layout::Interleaved, &Device::flex()));
-        let burns = RotaryEncodingConfig::new(LENGTH, HEADS.head_dim).init(&Device::flex()).forward(x);
-        let difference: f32 = (ours - burns).abs().max().into_scalar();
+        let ours = rotate(x.clone(), &table(Layout::Half, &Device::flex()));
+        let difference: f32 =
+            (ours - peer_rotated(x, &peer_tables(&Device::flex()))).abs().max().into_scalar();
         assert!(difference < 1e-4, "{difference}");
     }
 

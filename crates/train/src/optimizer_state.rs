@@ -52,7 +52,7 @@ impl Optimizer {
         Self { trained: trained.clone(), ..self }
     }
 
-    /// One update by gradients [in the units of the parameters](in_units); `step` counts from 0, and `scale` is multiplied
+    /// One update by gradients [in the units of the parameters](crate::optimizer::in_units); `step` counts from 0, and `scale` is multiplied
     /// into the gradients first. What it does not train stays as it is.
     pub fn update(
         &mut self,

@@ -139,20 +139,12 @@ impl Position for GrapeA {
 
     fn scores(&self, scores: Tensor<4>, heads: Heads<'_>, block: QueryBlock<'_>) -> Tensor<4> {
         let device = scores.device();
-        let SlopeGates { slopes, of_queries, of_keys } = self.slope_gates(block.rows.layer, 1.0, &device);
-        let gates = |x: &Tensor<4>, vectors: Tensor<2>| {
-            let vectors = vectors.unsqueeze_dim::<3>(2).unsqueeze::<4>(); // [1, heads, head_dim, 1]
-            softplus(x.clone().matmul(vectors), 1.0) // [batch, heads, rows, 1]
-        };
-        let of_keys = of_keys.map(|vectors| gates(heads.k, vectors).swap_dims(2, 3)); // [batch, heads, 1, keys]
-        let of_queries = of_queries.map(|vectors| gates(heads.q, vectors)); // [batch, heads, queries, 1]
-        let Some(gates) = [of_keys, of_queries].into_iter().flatten().reduce(|a, b| a + b) else {
-            return scores;
-        };
+        let gates = self.slope_gates(block.rows.layer, 1.0, &device);
+        let Some(slopes) = gates.of_pairs(heads.q, heads.k) else { return scores };
         let positions = block.rows.positions;
         let shape = [positions.rows(), 1, block.queries.len(), positions.length()];
         let distances = upload(&of_block(block), &device).reshape(shape);
-        scores - distances * gates * slopes.reshape([1, self.slopes.len(), 1, 1])
+        scores - distances * slopes // [batch, heads, queries, keys]
     }
 
     fn score_form(&self, block: QueryBlock<'_>) -> ScoreForm {

@@ -4,11 +4,11 @@
 //! arXiv:2512.07805). The slopes are made of q and k in plain operations: `slope_h softplus(vector_h · x)`.
 
 use super::slopes::{FIRST, add_slope, subtract_slope};
-use super::{KeyTable, OfLogits, Operands, Part, Room, ScoreTerm, Terms, TileTerm, of_head};
+use super::{KeyTable, OfLogits, Operands, Part, Room, ScoreTerm, Terms, TileTerm, by_row, of_head};
 use crate::attention::block::Tile;
 use crate::attention::reference::repeat_heads;
 use crate::attention::spec::{Shape, Sight};
-use crate::machine::autodiff::{tensor_of, values};
+use crate::machine::autodiff::values;
 use crate::machine::simd::{LANES, vectorised};
 use crate::op::Any;
 use burn::tensor::activation::softplus;
@@ -30,8 +30,17 @@ pub struct SlopeGates {
 }
 
 impl SlopeGates {
-    /// The slopes of q `[batch, heads, queries, head_dim]` and k `[batch, key_heads, keys, head_dim]`, as they meet in the logits.
+    /// The term of q `[batch, heads, queries, head_dim]` and k `[batch, key_heads, keys, head_dim]`, as they meet in the logits.
     pub fn terms(&self, q: &Tensor<4>, k: &Tensor<4>) -> Terms {
+        self.slopes(q, k).into()
+    }
+
+    /// The slope of each query and key, which broadcasts to `[batch, heads, queries, keys]`; `None` where neither decides.
+    pub fn of_pairs(&self, q: &Tensor<4>, k: &Tensor<4>) -> Option<Tensor<4>> {
+        self.slopes(q, k).of_pairs()
+    }
+
+    fn slopes(&self, q: &Tensor<4>, k: &Tensor<4>) -> GatedSlopes {
         let heads = q.dims()[1];
         let slopes = |x: &Tensor<4>, vectors: &Tensor<2>| {
             let vectors = vectors.clone().unsqueeze_dim::<3>(2).unsqueeze::<4>(); // [1, heads, head_dim, 1]
@@ -41,7 +50,7 @@ impl SlopeGates {
         };
         let query = self.of_queries.as_ref().map(|vectors| slopes(q, vectors));
         let key = self.of_keys.as_ref().map(|vectors| slopes(k, vectors));
-        GatedSlopes { query, key }.into()
+        GatedSlopes { query, key }
     }
 }
 
@@ -61,6 +70,13 @@ impl From<GatedSlopes> for Terms {
 impl GatedSlopes {
     fn each(&self, map: impl Fn(Tensor<3>) -> Tensor<3>) -> Self {
         Self { query: self.query.clone().map(&map), key: self.key.clone().map(&map) }
+    }
+
+    /// The slope of each query and key, `[batch, heads, queries or 1, keys or 1]`.
+    fn of_pairs(&self) -> Option<Tensor<4>> {
+        let query = self.query.clone().map(|slopes| slopes.unsqueeze_dim::<4>(3));
+        let key = self.key.clone().map(|slopes| slopes.unsqueeze_dim::<4>(2));
+        [query, key].into_iter().flatten().reduce(|a, b| a + b)
     }
 }
 
@@ -92,9 +108,7 @@ impl ScoreTerm for GatedSlopes {
     }
 
     fn block(&self, sight: &Sight, [queries, keys]: [usize; 2], device: &Device) -> Option<Tensor<4>> {
-        let query = self.query.clone().map(|slopes| slopes.unsqueeze_dim::<4>(3));
-        let key = self.key.clone().map(|slopes| slopes.unsqueeze_dim::<4>(2));
-        let slopes = [query, key].into_iter().flatten().reduce(|a, b| a + b)?;
+        let slopes = self.of_pairs()?;
         let distances = sight.distances_of(queries, keys, |n| -n.max(0) as f32);
         Some(Tensor::<4>::from_data(distances, device) * slopes)
     }
@@ -137,10 +151,9 @@ impl TileTerm for Values<'_> {
     }
 
     fn gradients(&self, operands: &Operands, parts: Vec<Vec<f32>>) -> Vec<FlexTensor> {
-        let Shape { batch, heads, queries, keys, .. } = operands.shape;
+        let Shape { queries, keys, .. } = operands.shape;
         let lengths = [self.query.as_ref().map(|_| queries), self.key.as_ref().map(|_| keys)];
-        let lengths = lengths.into_iter().flatten();
-        parts.into_iter().zip(lengths).map(|(part, length)| tensor_of(part, [batch, heads, length])).collect()
+        by_row(operands, parts, lengths.into_iter().flatten())
     }
 
     fn through_logits(

@@ -23,6 +23,7 @@ pub use relative::{RelativeVectors, VectorTable};
 use super::block::pieces::ROWS;
 use super::block::{Operands, Tile};
 use super::spec::{Bias, Shape, Sight};
+use crate::machine::autodiff::tensor_of;
 use crate::machine::matmul::Matrix;
 use crate::machine::simd::{self, vectorised};
 use crate::op::Any;
@@ -264,6 +265,16 @@ fn summed(parts: &[f32], size: usize) -> Vec<f32> {
         add(&mut total, part);
     }
     total
+}
+
+/// Gradients of numbers of each query or key, `[batch, heads, length]`.
+fn by_row(
+    operands: &Operands,
+    parts: Vec<Vec<f32>>,
+    lengths: impl IntoIterator<Item = usize>,
+) -> Vec<FlexTensor> {
+    let Shape { batch, heads, .. } = operands.shape;
+    parts.into_iter().zip(lengths).map(|(part, length)| tensor_of(part, [batch, heads, length])).collect()
 }
 
 /// The numbers of one query head among those of a key head.

@@ -1,9 +1,9 @@
 //! A bias that is the difference of a number of the query and one of the key.
 
-use super::{KeyTable, OfLogits, Operands, Part, Room, ScoreTerm, TileTerm, of_head};
+use super::{KeyTable, OfLogits, Operands, Part, Room, ScoreTerm, TileTerm, by_row, of_head};
 use crate::attention::block::Tile;
 use crate::attention::spec::{Shape, Sight};
-use crate::machine::autodiff::{tensor_of, values};
+use crate::machine::autodiff::values;
 use crate::machine::simd::{sum, vectorised};
 use crate::op::Any;
 use burn::tensor::{Device, Tensor};
@@ -67,9 +67,7 @@ impl TileTerm for Values<'_> {
     }
 
     fn gradients(&self, operands: &Operands, parts: Vec<Vec<f32>>) -> Vec<FlexTensor> {
-        let Shape { batch, heads, queries, keys, .. } = operands.shape;
-        let lengths = [queries, keys].into_iter();
-        parts.into_iter().zip(lengths).map(|(part, length)| tensor_of(part, [batch, heads, length])).collect()
+        by_row(operands, parts, [operands.shape.queries, operands.shape.keys])
     }
 
     fn through_logits(

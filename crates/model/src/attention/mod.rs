@@ -2,9 +2,10 @@
 //!
 //! What an encoding describes (a rotation, a bias by distance, slopes, a pair of vectors, vectors by distance) goes to
 //! the fused kernels for all queries at once, and so do two pairs of position maps chosen by distance. What
-//! needs the scores themselves is read one block of queries at a time, in [`blocks`]. `route` chooses the way of a layer.
+//! needs the scores themselves is read one block of queries at a time, in [`blocks`]. `route` chooses the way of a layer, and `attend` goes it.
 //! The fused kernels write no probabilities down; [`watched`] shows those of a model, for measurements.
 
+mod attend;
 pub mod blocks;
 mod described;
 pub mod linear;
@@ -15,24 +16,24 @@ mod route;
 mod sink;
 pub mod watched;
 
+pub use attend::attend;
 pub use rotations::Rotations;
 pub use route::route_in_words;
 
 use crate::complex_weights::{Groups, WeightKind};
 use crate::config::{QkNorm, Resolved};
 use crate::norm::Norm;
+use attend::{attend_by_distance, attend_in, described_maps};
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
-use described::{Pairs, described};
-use longwave_kernels::{
-    self as kernels, Heads, Precision, RelativeVectors, rms_norm, split_rotate, unit_norm,
-};
-use longwave_position::encoding::{LayerInput, MapsByDistance, PositionMap, QueryBlock, Rows, ScoreForm};
+use described::described;
+use longwave_kernels::{self as kernels, Heads, Precision, rms_norm, split_rotate, unit_norm};
+use longwave_position::encoding::{LayerInput, PositionMap, QueryBlock, Rows};
 use longwave_position::frequency::Side;
 use longwave_position::reading::{AttentionKind, Remainder, StickBreaking};
 use longwave_position::{Init, Reading};
-use route::{Route, is_described};
-use sink::{beside, scaled, sharpened, sink, with_sink};
+use route::is_described;
+use sink::{sharpened, with_sink};
 
 /// The least norm that is divided by.
 const LEAST_NORM: f64 = 1e-6;
@@ -301,119 +302,4 @@ impl Attention {
             None => (q, k, v),
         }
     }
-}
-
-/// Attention with every hook of the reading: q `[batch, heads, queries, d]` of the rows
-/// `block.queries`, k and v `[batch, kv_heads, length, d]` of all rows, none of them rotated yet ->
-/// `[batch, heads, queries, head_dim]`. `scale` multiplies `q.k` of a softmax.
-///
-/// What the encoding describes goes to the fused kernels; what it must compute from scores is read
-/// one block of queries at a time.
-pub fn attend(
-    qkv: [Tensor<4>; 3],
-    scale: f64,
-    block: QueryBlock<'_>,
-    reading: &Reading,
-    rotations: &mut Rotations,
-) -> Tensor<4> {
-    attend_in(Precision::F32, qkv, scale, block, reading, rotations)
-}
-
-/// [`attend`] whose fused products are in a precision, see [`kernels::Attention::precision`].
-fn attend_in(
-    precision: Precision,
-    [q, k, v]: [Tensor<4>; 3],
-    scale: f64,
-    block: QueryBlock<'_>,
-    reading: &Reading,
-    rotations: &mut Rotations,
-) -> Tensor<4> {
-    let Pairs { maps, far } = match Route::choose(scale, block, reading, &q.device()) {
-        Route::Linear => return linear::attention([q, k, v], block, reading, rotations),
-        Route::Blocks(_) => return blocks::attention([q, k, v], scale, block, reading, rotations),
-        Route::Network(options) => {
-            let [q, k] = plain([q, k], block, reading, rotations);
-            return kernels::attention(q, k, v, &options);
-        }
-        Route::Slopes(gates, options) => {
-            let [q, k] = plain([q, k], block, reading, rotations);
-            let options = kernels::Attention { precision, terms: gates.terms(&q, &k), ..options };
-            return kernels::attention(q, k, v, &options);
-        }
-        Route::Reflections(options, factors) => {
-            let q = scaled(q, block, reading);
-            return kernels::path_attention(factors.map_or(q.clone(), |factors| q * factors), k, v, &options);
-        }
-        Route::Fused(pairs) => pairs,
-    };
-    let is_plain = far.is_none() && maps == (PositionMap::Identity, PositionMap::Identity);
-    // Maps are described for rows at their own positions.
-    let form = if is_plain || reading.layer_capabilities(block.rows.layer).adds_vectors {
-        reading.score_form(block)
-    } else {
-        ScoreForm::Plain
-    };
-    let options = kernels::Attention { precision, ..described(scale, block, reading, &q.device(), &form) };
-    let mut at = |maps| blocks::at_positions([q.clone(), k.clone()], maps, block, reading, rotations);
-    match far {
-        None if is_plain && let Some(described) = described_maps(form, block, reading) => {
-            let [q, k] = blocks::rotated([q, k], maps, block, reading, rotations);
-            attend_by_distance([q, k, v], described, options, block, reading)
-        }
-        None => {
-            let [q, k] = at(maps);
-            with_sink([sharpened(q, block, reading), k, v], &options, block, reading)
-        }
-        Some((far, border)) => {
-            let [near, far] = [maps, far].map(at).map(|[q, k]| [sharpened(q, block, reading), k]);
-            match sink(block, reading) {
-                None => kernels::attention_by_distance(near, far, v, border, &options),
-                Some(sink) => {
-                    beside(kernels::partial_attention_by_distance(near, far, v, border, &options), sink)
-                }
-            }
-        }
-    }
-}
-
-/// q and k at their own positions, as they meet in the logits.
-fn plain(
-    qk: [Tensor<4>; 2],
-    block: QueryBlock<'_>,
-    reading: &Reading,
-    rotations: &mut Rotations,
-) -> [Tensor<4>; 2] {
-    let maps = (PositionMap::Identity, PositionMap::Identity);
-    let [q, k] = blocks::at_positions(qk, maps, block, reading, rotations);
-    [scaled(q, block, reading), k]
-}
-
-/// What the maps of q and k do, where the layer can be read by it: learned log-n multiplies all of a query's maps, and of what
-/// is described only q.
-fn described_maps(form: ScoreForm, block: QueryBlock<'_>, reading: &Reading) -> Option<MapsByDistance> {
-    let learned = reading.layer(block.rows.layer).log_n.is_learned();
-    match form {
-        ScoreForm::Maps(maps) if !learned => Some(maps),
-        _ => None,
-    }
-}
-
-/// Attention with what the maps of q and k do, described by distance: the maps themselves are not called.
-fn attend_by_distance(
-    [q, k, v]: [Tensor<4>; 3],
-    MapsByDistance { query_bias, keys, key_bias }: MapsByDistance,
-    options: kernels::Attention,
-    block: QueryBlock<'_>,
-    reading: &Reading,
-) -> Tensor<4> {
-    let [heads, dim] = query_bias.dims();
-    let q = q + query_bias.reshape([1, heads, 1, dim]);
-    let key_bias = match reading.head_factors(block.rows.layer, &q.device()) {
-        Some(factors) => key_bias * factors.reshape([heads, 1]),
-        None => key_bias,
-    };
-    let relative =
-        RelativeVectors { keys: Some(keys), key_bias: Some(key_bias), ..RelativeVectors::default() };
-    let options = kernels::Attention { terms: relative.into(), ..options };
-    with_sink([sharpened(q, block, reading), k, v], &options, block, reading)
 }

@@ -8,7 +8,7 @@ use crate::clock::{Subject, Timing, subject};
 use crate::copy::copy;
 use crate::record::{Direction, Record};
 use crate::{Bench, numbers};
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{Device, Tensor};
 use longwave_core::{Error, Result};
 use longwave_kernels::{Heads, Layout, RotationTable, rotate, split_rotate, with_gradients};
 use longwave_position::Positions;
@@ -123,16 +123,10 @@ fn ours(bench: &Bench, case: Case, elements: usize, direction: Direction) -> Sub
     measured(bench, case, elements, direction, operation)
 }
 
-/// The cosines and sines of all rows, `[LENGTH, head_dim]`.
+/// The cosines and sines of both halves of the channels, `[1, 1, LENGTH, head_dim]`.
 fn peer_tables(device: &Device) -> [Tensor<4>; 2] {
-    let half = HEADS.head_dim / 2;
-    let angle =
-        |row: usize, channel: usize| row as f64 * 10_000f64.powf(-((channel % half) as f64) / half as f64);
-    let angles = || (0..LENGTH).flat_map(|row| (0..HEADS.head_dim).map(move |channel| angle(row, channel)));
-    let tensor = |numbers: Vec<f32>| {
-        Tensor::from_data(TensorData::new(numbers, [1, 1, LENGTH, HEADS.head_dim]), device)
-    };
-    [tensor(angles().map(|x| x.cos() as f32).collect()), tensor(angles().map(|x| x.sin() as f32).collect())]
+    let RotationTable { cos, sin, .. } = table(Layout::Half, device);
+    [cos, sin].map(|half| Tensor::cat(vec![half.clone(), half], 2).unsqueeze_dim(1))
 }
 
 /// `x cos + turned(x) sin`, `[batch, heads, LENGTH, head_dim]`.

@@ -51,7 +51,7 @@ impl Position for Nan {
         Capabilities { position_use: PositionUse::Order, ..Capabilities::default() }
     }
 
-    fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {
+    fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>, _before: &mut Option<Tensor<3>>) -> Tensor<3> {
         if rows.layer != self.layer || rows.draw.is_none() {
             return hidden;
         }
@@ -89,7 +89,7 @@ impl Position for LooksAhead {
         Capabilities { position_use: PositionUse::Order, ..Capabilities::default() }
     }
 
-    fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {
+    fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>, _before: &mut Option<Tensor<3>>) -> Tensor<3> {
         if rows.layer > 0 {
             return hidden;
         }

@@ -36,7 +36,7 @@ fn first(config: &RunConfig, init: &Init, vocab_size: usize) -> Result<(Reading,
         .position
         .build("position", &resolved.dimensions, init, resolved.log_n())?
         .with_attention(config.model.attention)?;
-    resolved.check_weight_kind(WeightKind::of(fresh.capabilities().complex_hidden))?;
+    resolved.check_weight_kind(WeightKind::of(fresh.capabilities().makes_complex()))?;
     Ok((fresh, resolved))
 }
 

@@ -134,12 +134,14 @@ pub fn acts(encoding: &Encoding, sizes: &Dimensions) -> Vec<HookPoint> {
     let key_matrix = encoding.capabilities().reads_key_matrix.then_some(&keys);
     let rows = |layer| Rows { key_matrix, ..Rows::new(layer, &tokens, &positions) };
     let input = Tensor::<3>::ones([1, count, sizes.width], &device);
-    let enters = |layer| layer < sizes.layers && changed(&input, &encoding.embed(input.clone(), rows(layer)));
+    let enters = |layer| {
+        layer < sizes.layers && changed(&input, &encoding.embed(input.clone(), rows(layer), &mut None))
+    };
     let of_block = Rows { input: Some(LayerInput { all: &input, first: 0 }), ..rows(0) };
     let q = Tensor::<4>::ones([1, sizes.heads, count, sizes.head_dim], &device);
     let block = QueryBlock { rows: rows(0), queries: &(0..count), input: &input };
-    let adds = encoding.capabilities().adds_bias || !matches!(encoding.bias(block), Bias::None);
-    let reads_scores = (encoding.needs_scores(&positions) && !adds) || encoding.capabilities().adds_vectors;
+    let adds = encoding.capabilities().adds_bias() || !matches!(encoding.bias(block), Bias::None);
+    let reads_scores = (encoding.needs_scores(&positions) && !adds) || encoding.capabilities().adds_vectors();
     let probabilities = Tensor::<4>::ones([1, sizes.heads, count, count], &device);
     [
         (HookPoint::EveryInput, enters(1)),

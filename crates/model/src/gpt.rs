@@ -79,7 +79,7 @@ impl Gpt {
         let position = position
             .build("position", d, init, resolved.log_n())?
             .with_attention(resolved.config.attention)?;
-        let weight_kind = WeightKind::of(position.capabilities().complex_hidden);
+        let weight_kind = WeightKind::of(position.capabilities().makes_complex());
         resolved.check_weight_kind(weight_kind)?;
         if position.memory() > 0 && !resolved.config.canon.is_empty() {
             return Err(Error::usage(format!(

@@ -4,7 +4,7 @@
 //! whatever the length. Fractional or drawn positions give one block for the queries at hand. Distances
 //! are formed in f64; positions near 70,000 with a fraction would lose it in f32.
 
-use crate::encoding::{Capabilities, Position, PositionUse, QueryBlock};
+use crate::encoding::{BiasUse, Capabilities, Domain, Position, PositionUse, QueryBlock};
 use crate::parameter::ParameterSpec;
 use crate::positions::Positions;
 use crate::summary::Summary;
@@ -34,9 +34,9 @@ pub trait DistanceBias {
         PositionUse::Distances
     }
 
-    /// As [`Capabilities::first_heads`].
-    fn first_heads(&self) -> Option<usize> {
-        None
+    /// As [`Capabilities::bias_use`].
+    fn bias_use(&self) -> BiasUse {
+        BiasUse::AllHeads
     }
 
     /// As [`Capabilities::scratch_per_score`].
@@ -44,9 +44,9 @@ pub trait DistanceBias {
         1
     }
 
-    /// As [`Capabilities::whole_positions`].
-    fn whole_positions(&self) -> bool {
-        false
+    /// As [`Capabilities::domain`].
+    fn domain(&self) -> Domain {
+        Domain::Real
     }
 
     /// As [`Position::summaries`].
@@ -64,10 +64,9 @@ impl<E: DistanceBias> Position for E {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             position_use: self.position_use(),
-            adds_bias: true,
-            first_heads: self.first_heads(),
+            bias_use: self.bias_use(),
             scratch_per_score: self.scratch_per_score(),
-            whole_positions: self.whole_positions(),
+            domain: self.domain(),
             ..Capabilities::default()
         }
     }

@@ -29,7 +29,7 @@ pub fn check(name: &str, case: &Case) {
     encoding.check(&positions).unwrap_or_else(|error| panic!("{error}"));
     let tokens = Tensor::<2, Int>::zeros([1, length], &Device::flex());
     let rows = Rows::new(0, &tokens, &positions);
-    let h = encoding.embed(x.burn::<2>().unsqueeze::<3>(), rows);
+    let h = encoding.embed(x.burn::<2>().unsqueeze::<3>(), rows, &mut None);
     let mut outputs = case.outputs();
     outputs.compare("h", h.squeeze_dim::<2>(0));
     if let Some(radix) = encoding.get::<longwave_position::encodings::radix::Radix>() {
@@ -54,7 +54,7 @@ fn waves(case: &Case) {
     let positions = positions(&case.input("positions"));
     let rows = Rows::new(0, &tokens, &positions);
     let hidden = Tensor::zeros([1, length, 2 * half], &Device::flex());
-    let waves = encoding.embed(hidden, rows).squeeze_dim::<2>(0);
+    let waves = encoding.embed(hidden, rows, &mut None).squeeze_dim::<2>(0);
     let mut outputs = case.outputs();
     outputs.compare("real", waves.clone().slice_dim(1, 0..half));
     outputs.compare("imag", waves.slice_dim(1, half..2 * half));
@@ -86,7 +86,7 @@ fn places(case: &Case) {
         .collect();
     outputs.compare_f64("index", &index);
     let rows = Rows { draw, ..Rows::new(0, &tokens, &positions) };
-    let h = abacus.embed(x.burn::<2>().unsqueeze::<3>(), rows);
+    let h = abacus.embed(x.burn::<2>().unsqueeze::<3>(), rows, &mut None);
     outputs.compare("h", h.squeeze_dim::<2>(0));
     outputs.done();
 }

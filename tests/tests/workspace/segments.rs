@@ -76,7 +76,7 @@ fn rows_at_positions_of_their_own_are_read_as_each_alone() {
     for entry in encodings::kinds() {
         // A table has a row for each position of the training length, unless its size is given.
         let fresh = model(&format!("'{}'", entry.kind)).position;
-        let larger = if fresh.capabilities().table_rows.is_some() { ", table_size = 32" } else { "" };
+        let larger = if fresh.capabilities().table_rows().is_some() { ", table_size = 32" } else { "" };
         let model = model(&format!("{{ kind = '{}'{larger} }}", entry.kind));
         model.position.check(&together).unwrap();
         let read = |tokens, positions: &Positions| {

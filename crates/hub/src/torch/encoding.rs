@@ -4,7 +4,7 @@ use super::{linear, no_python};
 use burn::tensor::{Device, Int, Tensor};
 use longwave_core::{Error, Result};
 use longwave_kernels::{Bias, Layout};
-use longwave_position::encoding::{Dimensions, HeadUse, QueryBlock, Rows};
+use longwave_position::encoding::{Dimensions, HeadUse, QueryBlock, Rows, ScoreUse};
 use longwave_position::encodings::abacus::Abacus;
 use longwave_position::encodings::fope::Fope;
 use longwave_position::encodings::radix::Radix;
@@ -60,12 +60,12 @@ impl<'a> Written<'a> {
         let capabilities = self.trained.capabilities();
         if capabilities.head_use != HeadUse::None {
             Some("it maps q and k")
-        } else if capabilities.adds_vectors
-            || capabilities.computes_scores
+        } else if capabilities.adds_vectors()
+            || capabilities.score_use == ScoreUse::Computes
             || self.trained.needs_scores(&Positions::range(0..self.longest))
         {
             Some("it computes with scores")
-        } else if capabilities.replaces_hidden || capabilities.reads_input {
+        } else if capabilities.replaces_hidden() || capabilities.reads_input {
             Some("it reads the hidden state")
         } else {
             self.trained.sink(0).map(|_| "it adds to the softmax")
@@ -174,7 +174,7 @@ impl<'a> Written<'a> {
 
     /// The bias of a text of `count` tokens.
     fn bias(&self, encoding: &Encoding, layer: usize, count: usize) -> Bias {
-        if !encoding.capabilities().adds_bias || encoding.capabilities().reads_input {
+        if !encoding.capabilities().adds_bias() || encoding.capabilities().reads_input {
             return Bias::None;
         }
         let device = Device::flex();
@@ -193,7 +193,7 @@ impl<'a> Written<'a> {
         let shape = [1, count, self.dimensions.width];
         let added = |number: f32| {
             let hidden = Tensor::<3>::full(shape, number, &device);
-            encoding.embed(hidden.clone(), Rows::new(layer, &tokens, &positions)) - hidden
+            encoding.embed(hidden.clone(), Rows::new(layer, &tokens, &positions), &mut None) - hidden
         };
         let (first, second) = (added(0.0), added(1.0));
         if first.clone().abs().max().into_scalar::<f32>() == 0.0

@@ -293,7 +293,7 @@ fn rising_share(probe: &Probe<'_>, length: usize) -> Option<f64> {
 
 /// What happens past the training length, with the rows of a larger table.
 fn past(facts: &EncodingInfo, trained: &Encoding, train_length: usize) -> String {
-    match trained.capabilities().table_rows {
+    match trained.capabilities().table_rows() {
         Some(rows) if rows > train_length => format!(
             "rows {train_length} to {} of the table, which texts of {train_length} tokens never train; past those: {}",
             rows - 1,

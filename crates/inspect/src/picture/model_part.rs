@@ -29,7 +29,7 @@ pub struct ModelPart {
 impl ModelPart {
     /// Those of a model that reads positions so.
     pub fn all(resolved: &Resolved, reading: &Reading) -> Result<Vec<Self>> {
-        let weight_kind = WeightKind::of(reading.capabilities().complex_hidden);
+        let weight_kind = WeightKind::of(reading.capabilities().makes_complex());
         let block = shapes(&Block::new(resolved, weight_kind, 0, &Init::counting(&Device::flex())));
         let reading = shapes(reading);
         let ModelConfig { attention, attention_gate, canon, log_n, qk_norm, .. } = &resolved.config;

@@ -79,7 +79,7 @@ impl<'a> Probe<'a> {
 
     /// What is added to the logits of the last query at some distances, over the temperature: a row per head.
     pub(super) fn bias(&self, distances: &[usize]) -> Option<Vec<Row>> {
-        if !self.encoding().capabilities().adds_bias {
+        if !self.encoding().capabilities().adds_bias() {
             return None;
         }
         let last = self.length - 1;

@@ -55,7 +55,7 @@ pub(super) fn attend_in(
     };
     let is_plain = far.is_none() && maps == (PositionMap::Identity, PositionMap::Identity);
     // Maps are described for rows at their own positions.
-    let form = if is_plain || reading.layer_capabilities(block.rows.layer).adds_vectors {
+    let form = if is_plain || reading.layer_capabilities(block.rows.layer).adds_vectors() {
         reading.score_form(block)
     } else {
         ScoreForm::Plain

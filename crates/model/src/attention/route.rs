@@ -97,7 +97,7 @@ impl Route {
         match Pairs::of(&reading.geometry(layer), block.rows.positions) {
             None => Self::Blocks(Why::Geometry),
             // Vectors by distance are read with one q and k.
-            Some(pairs) if pairs.far.is_some() && reading.layer_capabilities(layer).adds_vectors => {
+            Some(pairs) if pairs.far.is_some() && reading.layer_capabilities(layer).adds_vectors() => {
                 Self::Blocks(Why::VectorsByGeometry)
             }
             Some(pairs) => Self::Fused(pairs),
@@ -123,7 +123,7 @@ fn obstacle(reading: &Reading, rows: Rows<'_>) -> Option<Why> {
         Some(if layer.encodings.iter().any(itself) { Why::Scores } else { Why::SeveralTerms })
     } else if layer.mask.by_index(rows.positions).is_none() {
         Some(Why::Mask)
-    } else if of_heads && reading.layer_capabilities(rows.layer).adds_vectors {
+    } else if of_heads && reading.layer_capabilities(rows.layer).adds_vectors() {
         Some(Why::Heads)
     } else if layer.log_n == LogN::ByEntropy {
         Some(Why::Entropy)

@@ -19,7 +19,7 @@ use burn::tensor::Tensor;
 use longwave_core::Result;
 use longwave_kernels::{Bias, Reflections, SlopeGates, Terms, VectorTable};
 
-pub use capabilities::{Capabilities, HeadUse, PositionUse};
+pub use capabilities::{BiasUse, Capabilities, Domain, HeadUse, HiddenUse, PositionUse, ScoreUse};
 pub use config::{Configure, Extrapolation};
 pub(crate) use config::{
     check_above, check_at_least, check_at_most, check_base, check_hidden, check_not_below, check_positive,
@@ -38,7 +38,7 @@ pub enum ScoreForm {
     /// hand.
     Maps(MapsByDistance),
     /// What `scores` and `values` do: the logits are `factor * scale * q·k`, with what the terms add. An encoding with
-    /// [`Capabilities::adds_vectors`] has it wherever [`Position::needs_scores`] is false.
+    /// [`ScoreUse::AddsVectors`] says that it has it wherever [`Position::needs_scores`] is false.
     Vectors {
         /// Vectors by distance or by count; `factor * scale` multiplies those by distance.
         terms: Terms,
@@ -84,7 +84,7 @@ pub struct MapsByDistance {
 ///         Vec::new() // nothing is learned
 ///     }
 ///
-///     fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {
+///     fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>, _before: &mut Option<Tensor<3>>) -> Tensor<3> {
 ///         if rows.layer > 0 {
 ///             return hidden; // it enters once
 ///         }
@@ -98,7 +98,7 @@ pub struct MapsByDistance {
 /// # use longwave_position::Positions;
 /// # let device = Device::flex();
 /// # let (tokens, positions) = (Tensor::zeros([1, 3], &device), Positions::range(0..3));
-/// # let hidden = Ramp.embed(Tensor::zeros([1, 3, 2], &device), Rows::new(0, &tokens, &positions));
+/// # let hidden = Ramp.embed(Tensor::zeros([1, 3, 2], &device), Rows::new(0, &tokens, &positions), &mut None);
 /// # let sum: f32 = hidden.sum().into_scalar();
 /// # assert!((sum - 0.006).abs() < 1e-6);
 /// ```
@@ -113,18 +113,12 @@ pub trait Position {
     }
 
     /// (a) Before every block: add to, multiply or replace the hidden state `[batch, length, width]`. Encodings that
-    /// enter once act at layer 0, the first that reads them.
-    fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {
-        let _ = rows;
+    /// enter once act at layer 0, the first that reads them. An encoding whose rows read others leaves a state
+    /// `[batch, any, width]` in `before` for the rows that come next, in a text that is read piece by piece; none is there at
+    /// the start of a text.
+    fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>, before: &mut Option<Tensor<3>>) -> Tensor<3> {
+        let _ = (rows, before);
         hidden
-    }
-
-    /// (a) For a text that is read piece by piece: `hidden` and `rows` are those of the piece. `before` is the state
-    /// that the previous piece left (none at the start of a text); the hook replaces it by its own. The state
-    /// `[batch, any, width]` is up to an encoding whose rows read others.
-    fn embed_piece(&self, hidden: Tensor<3>, rows: Rows<'_>, before: &mut Option<Tensor<3>>) -> Tensor<3> {
-        let _ = before;
-        self.embed(hidden, rows)
     }
 
     /// (b) The rotation of q and k in a layer, as a description.

@@ -153,24 +153,8 @@ impl Position for Abacus {
         Capabilities { position_use: PositionUse::Order, ..Capabilities::default() }
     }
 
-    fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {
-        if rows.layer > 0 {
-            return hidden;
-        }
-        let places = self.places(rows.tokens, None);
-        let length = hidden.dims()[1];
-        // Only where a number as long as the text would leave the table are the numbers looked at.
-        let digits = if rows.draw.is_some() && length + self.max_offset >= self.table_size() {
-            places.clone().max().into_scalar::<i32>().unsigned_abs() as usize
-        } else {
-            length
-        };
-        let offset = self.offset(rows.draw, digits);
-        self.added(hidden, places, offset)
-    }
-
-    /// The state is the length of the run of digits that is open, `[batch, 1, 1]`.
-    fn embed_piece(&self, hidden: Tensor<3>, rows: Rows<'_>, before: &mut Option<Tensor<3>>) -> Tensor<3> {
+    /// `before` carries the length of the run of digits that is open, `[batch, 1, 1]`.
+    fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>, before: &mut Option<Tensor<3>>) -> Tensor<3> {
         if rows.layer > 0 {
             return hidden;
         }
@@ -179,7 +163,14 @@ impl Position for Abacus {
         let places = self.places(rows.tokens, open);
         let last = places.clone().slice_dim(1, length - 1..length);
         *before = Some(last.float().reshape([batch, 1, 1]));
-        self.added(hidden, places, 0)
+        // Only where a number as long as the text would leave the table are the numbers looked at.
+        let digits = if rows.draw.is_some() && length + self.max_offset >= self.table_size() {
+            places.clone().max().into_scalar::<i32>().unsigned_abs() as usize
+        } else {
+            length
+        };
+        let offset = self.offset(rows.draw, digits);
+        self.added(hidden, places, offset)
     }
 
     fn check(&self, positions: &Positions) -> Result<()> {
@@ -236,7 +227,7 @@ mod tests {
         let x = random::<3>("x", [1, 4, dimensions().width], &Device::flex());
         let embedded = |draw| {
             let rows = Rows { draw, ..Rows::new(0, &text, &positions) };
-            abacus.embed(x.clone(), rows)
+            abacus.embed(x.clone(), rows, &mut None)
         };
         let offset = |step| abacus.offset(Some(TrainingDraw { seed: 7, step }), 4);
         let mut drawn: Vec<usize> = (0..50).map(offset).collect();

@@ -11,7 +11,7 @@
 //! arXiv:2506.16640; deep-spin/asentmax, `get_nape_slopes`).
 
 use crate::distance::{DistanceBias, upload};
-use crate::encoding::{Configure, Dimensions, Extrapolation};
+use crate::encoding::{BiasUse, Configure, Dimensions, Extrapolation};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::positions::Positions;
@@ -211,9 +211,11 @@ impl DistanceBias for Alibi {
         Some(self.of_layer(layer, device))
     }
 
-    fn first_heads(&self) -> Option<usize> {
-        let sloped = self.fixed.iter().filter(|slope| **slope > 0.0).count();
-        (sloped < self.fixed.len()).then_some(sloped)
+    fn bias_use(&self) -> BiasUse {
+        match self.fixed.iter().filter(|slope| **slope > 0.0).count() {
+            sloped if sloped < self.fixed.len() => BiasUse::FirstHeads(sloped),
+            _ => BiasUse::AllHeads,
+        }
     }
 
     fn summaries(&self, positions: &Positions) -> Vec<Summary> {

@@ -75,12 +75,8 @@ impl Position for CausalConv {
         Capabilities { position_use: PositionUse::Order, ..Capabilities::default() }
     }
 
-    fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {
-        if rows.layer > 0 { hidden } else { self.convolved(&hidden) }
-    }
-
     /// Carries the last `kernel - 1` rows.
-    fn embed_piece(&self, hidden: Tensor<3>, rows: Rows<'_>, before: &mut Option<Tensor<3>>) -> Tensor<3> {
+    fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>, before: &mut Option<Tensor<3>>) -> Tensor<3> {
         if rows.layer > 0 {
             return hidden;
         }

@@ -20,7 +20,7 @@
 //! they are right to 6e-5 rad. Interpolated by s, positions are divided by s.
 
 use crate::distance::upload;
-use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, Position, Rows};
+use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, HiddenUse, Position, Rows};
 use crate::frequency::Frequencies;
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
@@ -177,10 +177,11 @@ impl Position for ComplexOrder {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { replaces_hidden: true, complex_hidden: self.complex, ..Capabilities::default() }
+        let hidden_use = if self.complex { HiddenUse::ReplacesByComplex } else { HiddenUse::Replaces };
+        Capabilities { hidden_use, ..Capabilities::default() }
     }
 
-    fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {
+    fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>, _before: &mut Option<Tensor<3>>) -> Tensor<3> {
         if rows.layer > 0 {
             return hidden;
         }
@@ -226,7 +227,7 @@ mod tests {
                     .map(|table| Param::from_tensor(table.val().expand(shape)));
                 assert!(shared.r.dims() != shape || shared.w.dims() != shape || shared.th.dims() != shape);
                 let full = ComplexOrder { r, w, th, complex: false, unit: 1.0 };
-                let off: f32 = (shared.embed(hidden.clone(), rows) - full.embed(hidden.clone(), rows))
+                let off: f32 = (shared.embed(hidden.clone(), rows, &mut None) - full.embed(hidden.clone(), rows, &mut None))
                     .abs()
                     .max()
                     .into_scalar();

@@ -7,7 +7,7 @@
 //! divided by `sqrt(d)`. Positions do not enter: the order of the rows does. Every query needs its whole row
 //! of scores, which the fused attention reads backwards as far as the count grows.
 
-use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Heads, Position, PositionUse, QueryBlock, ScoreForm, check_at_least};
+use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Heads, Position, PositionUse, QueryBlock, ScoreForm, ScoreUse, check_at_least};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::per_layer::at_layer;
@@ -86,7 +86,7 @@ impl Position for Cope {
         Capabilities {
             position_use: PositionUse::Order,
             head_use: HeadUse::Reads,
-            adds_vectors: true,
+            score_use: ScoreUse::AddsVectors,
             scratch_per_score: 4,
             ..Capabilities::default()
         }

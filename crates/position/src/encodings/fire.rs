@@ -10,9 +10,7 @@
 //! runs in f32 on a device, from distances made in f64. Interpolated by s, both positions are divided by s.
 
 use crate::distance::{as_block, consecutive, of_block, upload};
-use crate::encoding::{
-    Capabilities, Configure, Dimensions, Extrapolation, Position, QueryBlock, check_hidden, check_positive,
-};
+use crate::encoding::{BiasUse, Capabilities, Configure, Dimensions, Extrapolation, Position, QueryBlock, check_hidden, check_positive};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::per_layer::{at_layer, linear};
@@ -128,7 +126,7 @@ impl Position for Fire {
     fn capabilities(&self) -> Capabilities {
         let [_, hidden, heads] = self.w2.lazy_shape().dims();
         Capabilities {
-            adds_bias: true,
+            bias_use: BiasUse::AllHeads,
             scratch_per_score: 2 * hidden.div_ceil(heads),
             ..Capabilities::default()
         }

@@ -208,7 +208,7 @@ impl Position for Floater {
         ]
     }
 
-    fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {
+    fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>, _before: &mut Option<Tensor<3>>) -> Tensor<3> {
         hidden + self.path(rows.layer, rows.positions)
     }
 

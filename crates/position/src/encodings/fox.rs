@@ -10,9 +10,7 @@
 //!
 //! F is a running sum in f32: at F = 1000 a difference is right to 6e-5.
 
-use crate::encoding::{
-    Capabilities, Configure, Dimensions, Extrapolation, Position, PositionUse, QueryBlock,
-};
+use crate::encoding::{BiasUse, Capabilities, Configure, Dimensions, Extrapolation, Position, PositionUse, QueryBlock};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::per_layer::at_layer;
@@ -69,7 +67,7 @@ impl Position for Fox {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             position_use: PositionUse::Order,
-            adds_bias: true,
+            bias_use: BiasUse::AllHeads,
             reads_input: true,
             ..Capabilities::default()
         }

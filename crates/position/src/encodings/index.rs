@@ -77,7 +77,7 @@ impl Position for Index {
         vec![ParameterSpec::undecayed("weight", &["width"]).in_units_of(self.unit)]
     }
 
-    fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {
+    fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>, _before: &mut Option<Tensor<3>>) -> Tensor<3> {
         if rows.layer > 0 {
             return hidden;
         }

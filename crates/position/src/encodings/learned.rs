@@ -15,7 +15,7 @@
 //!
 //! The extension `linear` divides every position by its scale before any of them.
 
-use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, Position, Rows, check_positive};
+use crate::encoding::{Capabilities, Configure, Dimensions, Domain, Extrapolation, Position, Rows, check_positive};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::positions::Positions;
@@ -221,10 +221,10 @@ impl Position for Learned {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { table_rows: Some(self.table.lazy_shape()[0]), ..Capabilities::default() }
+        Capabilities { domain: Domain::Rows(self.table.lazy_shape()[0]), ..Capabilities::default() }
     }
 
-    fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {
+    fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>, _before: &mut Option<Tensor<3>>) -> Tensor<3> {
         if rows.layer == 0 { hidden + self.vectors(rows.positions) } else { hidden }
     }
 

@@ -5,9 +5,7 @@
 //! past `table_size` is rejected; interpolated by s, the table is read at m / s, between rows.
 
 use super::learned::past_the_table;
-use crate::encoding::{
-    Capabilities, Configure, Dimensions, Extrapolation, Position, Rows, check_at_least, check_positive,
-};
+use crate::encoding::{Capabilities, Configure, Dimensions, Domain, Extrapolation, Position, Rows, check_at_least, check_positive};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::positions::Positions;
@@ -71,10 +69,10 @@ impl Position for Multiplicative {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { table_rows: Some(self.table.lazy_shape()[0]), ..Capabilities::default() }
+        Capabilities { domain: Domain::Rows(self.table.lazy_shape()[0]), ..Capabilities::default() }
     }
 
-    fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {
+    fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>, _before: &mut Option<Tensor<3>>) -> Tensor<3> {
         if rows.layer > 0 {
             return hidden;
         }

@@ -224,12 +224,8 @@ impl Position for Recursive {
         }
     }
 
-    fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {
-        self.embed_piece(hidden, rows, &mut None)
-    }
-
     /// `rnn` carries the last state `[batch, 1, width]`.
-    fn embed_piece(&self, hidden: Tensor<3>, rows: Rows<'_>, before: &mut Option<Tensor<3>>) -> Tensor<3> {
+    fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>, before: &mut Option<Tensor<3>>) -> Tensor<3> {
         if rows.layer > 0 {
             return hidden;
         }
@@ -291,7 +287,7 @@ mod tests {
         let of = |parameter: &Option<Param<Tensor<2>>>| numbers(parameter.as_ref().unwrap().val());
         let (w, w_x) = (of(&encoding.w), of(&encoding.w_x));
         let p0 = encoding.p0.val().into_data().try_to_vec::<f32>().unwrap();
-        let found = numbers(encoding.embed(x.clone(), rows).reshape([10, 8]));
+        let found = numbers(encoding.embed(x.clone(), rows, &mut None).reshape([10, 8]));
         for (text, x) in numbers(x.reshape([10, 8])).chunks(40).enumerate() {
             let mut state = p0.clone();
             for (row, x) in x.chunks(8).enumerate() {
@@ -319,7 +315,7 @@ mod tests {
         let x =
             Tensor::<2>::from_data(burn::tensor::TensorData::new(values, [16, 64]), &device).unsqueeze::<3>();
         let (tokens, positions) = (Tensor::zeros([1, 16], &device), Positions::range(0..16));
-        let states = encoding.embed(x.clone(), Rows::new(0, &tokens, &positions)) - x;
+        let states = encoding.embed(x.clone(), Rows::new(0, &tokens, &positions), &mut None) - x;
         let norms = states.squeeze_dim::<2>(0).square().sum_dim(1).into_data().try_to_vec::<f32>().unwrap();
         assert!(norms[15] < 1e-4 * norms[0], "{norms:?}");
     }

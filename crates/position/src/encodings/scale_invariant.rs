@@ -11,10 +11,7 @@
 //! rejected.
 
 use crate::distance::{of_block, upload};
-use crate::encoding::{
-    Capabilities, Configure, Dimensions, Extrapolation, Heads, Position, PositionUse, QueryBlock,
-    check_positive,
-};
+use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, Heads, Position, PositionUse, QueryBlock, ScoreUse, check_positive};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::positions::Positions;
@@ -97,7 +94,7 @@ impl Position for ScaleInvariant {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             position_use: PositionUse::Distances,
-            scales_scores: true,
+            score_use: ScoreUse::Scales,
             scratch_per_score: 2,
             ..Capabilities::default()
         }

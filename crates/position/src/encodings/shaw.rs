@@ -8,7 +8,7 @@
 //! by s first.
 
 use crate::distance::{ChosenRows, chosen_by_distance};
-use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Heads, Position, PositionUse, QueryBlock, ScoreForm};
+use crate::encoding::{Capabilities, Configure, Dimensions, Domain, Extrapolation, HeadUse, Heads, Position, PositionUse, QueryBlock, ScoreForm, ScoreUse};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::per_layer::at_layer;
@@ -106,8 +106,8 @@ impl Position for Shaw {
         Capabilities {
             position_use: PositionUse::Distances,
             head_use: HeadUse::Reads,
-            adds_vectors: true,
-            whole_positions: true,
+            score_use: ScoreUse::AddsVectors,
+            domain: Domain::Whole,
             ..Capabilities::default()
         }
     }

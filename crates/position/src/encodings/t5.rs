@@ -9,7 +9,7 @@
 //! interpolated: `floor(n / s)`.
 
 use crate::distance::DistanceBias;
-use crate::encoding::{Configure, Dimensions, Extrapolation, check_at_least};
+use crate::encoding::{Configure, Dimensions, Domain, Extrapolation, check_at_least};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::positions::Positions;
@@ -159,8 +159,8 @@ impl DistanceBias for T5 {
         self.buckets.read(self.table.val(), distances)
     }
 
-    fn whole_positions(&self) -> bool {
-        true
+    fn domain(&self) -> Domain {
+        Domain::Whole
     }
 
     fn summaries(&self, positions: &Positions) -> Vec<Summary> {

@@ -13,9 +13,7 @@
 use super::learned::past_the_table;
 use super::t5::Buckets;
 use crate::distance::bias_by_distance;
-use crate::encoding::{
-    Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Position, QueryBlock, Rows, check_at_least,
-};
+use crate::encoding::{BiasUse, Capabilities, Configure, Dimensions, Domain, Extrapolation, HeadUse, Position, QueryBlock, Rows, check_at_least};
 use crate::frequency::Side;
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
@@ -167,8 +165,8 @@ impl Position for Tupe {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             head_use: HeadUse::Widens,
-            adds_bias: self.rel_table.is_some(),
-            table_rows: Some(self.table.lazy_shape()[0]),
+            bias_use: if self.rel_table.is_some() { BiasUse::AllHeads } else { BiasUse::None },
+            domain: Domain::Rows(self.table.lazy_shape()[0]),
             ..Capabilities::default()
         }
     }

@@ -12,9 +12,7 @@
 //!
 //! [`fading_scores`] computes the scores of a block of queries; no exponent above 0 is taken.
 
-use crate::encoding::{
-    Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Heads, Position, PositionUse, QueryBlock,
-};
+use crate::encoding::{BiasUse, Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Heads, Position, PositionUse, QueryBlock, ScoreUse};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::per_layer::at_layer;
@@ -120,9 +118,9 @@ impl Position for Wall {
         Capabilities {
             position_use: PositionUse::Order,
             head_use: HeadUse::Reads,
-            adds_bias: self.w_s.is_some(),
+            bias_use: if self.w_s.is_some() { BiasUse::AllHeads } else { BiasUse::None },
             reads_input: true,
-            computes_scores: true,
+            score_use: ScoreUse::Computes,
             ..Capabilities::default()
         }
     }

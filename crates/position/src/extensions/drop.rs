@@ -38,7 +38,7 @@ impl Extend for DropRotation {
             if !read.contains(&index) || encoding.rotation(0).is_none() {
                 continue;
             }
-            if encoding.capabilities().adds_bias {
+            if encoding.capabilities().adds_bias() {
                 return Err(Error::usage(format!(
                     "`{}` both rotates and adds a bias, and `{}` takes a rotation away whole",
                     encoding.kind(),
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn the_other_encodings_and_layers_stay() {
         let listed = apply("'drop'", &reading("['rope', 'alibi']")).unwrap();
-        assert!(listed.capabilities().adds_bias && listed.rotation(0).is_none());
+        assert!(listed.capabilities().adds_bias() && listed.rotation(0).is_none());
         let some = apply("{ kind = 'drop', layers = [1] }", &reading("'rope'")).unwrap();
         assert!(some.rotation(0).is_some() && some.rotation(1).is_none());
         for position in

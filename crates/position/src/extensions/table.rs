@@ -48,7 +48,7 @@ impl Extend for LongerTable {
         let longer = Longer { size: lengths.length, fill: self.fill, alpha: self.alpha };
         let mut any = false;
         for encoding in reading.encodings_mut() {
-            if encoding.capabilities().table_rows.is_some() && encoding.interpolation() > 1.0 {
+            if encoding.capabilities().table_rows().is_some() && encoding.interpolation() > 1.0 {
                 return Err(Error::usage(
                     "the table is read between its rows already, and cannot be made longer as well",
                 )

@@ -2,7 +2,7 @@
 
 use super::inputs::{Inputs, SCALE, attend, dimensions, random};
 use super::{Build, Outcome, apart, ensure};
-use crate::encoding::{HeadUse, Heads, MapsByDistance, QueryBlock, ScoreForm};
+use crate::encoding::{HeadUse, Heads, MapsByDistance, QueryBlock, ScoreForm, ScoreUse};
 use crate::frequency::Side;
 use crate::positions::Positions;
 use burn::tensor::{Device, Tensor};
@@ -15,7 +15,7 @@ fn cases() -> [Positions; 2] {
     [Positions::range(0..LENGTH), Positions::range(0..LENGTH).map(|m| 1.5 * m)]
 }
 
-/// `adds_bias`, `adds_vectors`, `needs_scores`, `scales_scores`, `computes_scores` and `scratch_per_score`.
+/// `bias_use`, `score_use`, `needs_scores` and `scratch_per_score`.
 pub(super) fn of_scores(build: Build<'_>) -> Outcome {
     let device = Device::flex();
     let subject = build(&dimensions(), &device);
@@ -26,7 +26,7 @@ pub(super) fn of_scores(build: Build<'_>) -> Outcome {
         let [q, k] = inputs.heads(position, 1, &positions);
         let rows = inputs.rows(position, 1, &positions);
         let block = QueryBlock { rows, queries: &(0..LENGTH), input: &inputs.hidden };
-        if capabilities.scales_scores {
+        if capabilities.score_use == ScoreUse::Scales {
             let scores = |value: f64| {
                 let scores = Tensor::full([1, dimensions().heads, LENGTH, LENGTH], value, &device);
                 position.scores(scores, Heads { q: &q, k: &k, scale: 1.0 }, block)
@@ -34,7 +34,7 @@ pub(super) fn of_scores(build: Build<'_>) -> Outcome {
             let factor = (scores(1.0) - scores(0.0)).slice_dim(2, LENGTH - 1..LENGTH);
             let far = factor.clone().slice_dim(3, 0..1) - factor.slice_dim(3, LENGTH - 1..LENGTH);
             ensure(far.min().into_scalar::<f32>() > 1e-3, || {
-                "`scales_scores` is true, and the factor on scores does not grow with the distance".to_owned()
+                "`score_use` is `Scales`, and the factor on scores does not grow with the distance".to_owned()
             })?;
         }
         let discards = position.needs_scores(&positions) && {
@@ -42,20 +42,27 @@ pub(super) fn of_scores(build: Build<'_>) -> Outcome {
             let of = |scores: Tensor<4>| position.scores(scores, Heads { q: &q, k: &k, scale: 1.0 }, block);
             apart(&of(scores.clone()), &of(scores.mul_scalar(-2.0))) == 0.0
         };
-        ensure(discards == capabilities.computes_scores, || {
-            format!("`computes_scores` is {}", capabilities.computes_scores)
+        ensure(discards == (capabilities.score_use == ScoreUse::Computes), || {
+            format!(
+                "`score_use` is {:?}, and `scores` reads those that it is given: {}",
+                capabilities.score_use, !discards
+            )
         })?;
         let bias = position.bias(block);
-        ensure(matches!(bias, Bias::None) != capabilities.adds_bias, || {
-            format!("`adds_bias` is {}", capabilities.adds_bias)
+        ensure(matches!(bias, Bias::None) != capabilities.adds_bias(), || {
+            format!("`bias_use` is {:?}", capabilities.bias_use)
         })?;
         let form = position.score_form(block);
-        let (adds, needs_scores) = (capabilities.adds_vectors, position.needs_scores(&positions));
+        let adds = capabilities.adds_vectors();
+        let needs_scores = position.needs_scores(&positions);
         ensure(!(adds && needs_scores && positions.consecutive()), || {
             "what is described needs no scores".to_owned()
         })?;
         ensure(matches!(form, ScoreForm::Vectors { .. }) == (adds && !needs_scores), || {
-            format!("`adds_vectors` is {adds}, and `needs_scores` at these positions {needs_scores}")
+            format!(
+                "`score_use` is {:?}, and `needs_scores` at these positions {needs_scores}",
+                capabilities.score_use
+            )
         })?;
         let of_scores =
             matches!(form, ScoreForm::Network(_) | ScoreForm::Slopes(_) | ScoreForm::Reflections(_));
@@ -180,19 +187,20 @@ pub(super) fn of_heads(build: Build<'_>) -> Outcome {
     Ok(())
 }
 
-/// `replaces_hidden`, `reads_input`, `reads_key_matrix` and `table_rows`.
+/// `hidden_use`, `reads_input`, `reads_key_matrix` and the rows of `domain`.
 pub(super) fn of_inputs(build: Build<'_>) -> Outcome {
     let device = Device::flex();
     let subject = build(&dimensions(), &device);
     let (position, capabilities) = (subject.position(), subject.position().capabilities());
     let positions = Positions::range(0..LENGTH);
     let inputs = Inputs::random("", LENGTH, &device);
-    let embedded =
-        |inputs: &Inputs| position.embed(inputs.hidden.clone(), inputs.rows(position, 0, &positions));
+    let embedded = |inputs: &Inputs| {
+        position.embed(inputs.hidden.clone(), inputs.rows(position, 0, &positions), &mut None)
+    };
     let other = Inputs { hidden: random("other x", inputs.hidden.dims(), &device), ..inputs.clone() };
     let replaced = apart(&embedded(&inputs), &embedded(&other)) == 0.0;
-    ensure(replaced == capabilities.replaces_hidden, || {
-        format!("`replaces_hidden` is {}", capabilities.replaces_hidden)
+    ensure(replaced == capabilities.replaces_hidden(), || {
+        format!("`hidden_use` is {:?}", capabilities.hidden_use)
     })?;
     let out = |inputs: &Inputs| attend(position, 0, &positions, inputs).1;
     let plain = Inputs { input: Some(inputs.hidden.clone()), ..inputs.clone() };
@@ -204,7 +212,7 @@ pub(super) fn of_inputs(build: Build<'_>) -> Outcome {
     ensure(reads == capabilities.reads_key_matrix, || {
         format!("`reads_key_matrix` is {}", capabilities.reads_key_matrix)
     })?;
-    match capabilities.table_rows {
+    match capabilities.table_rows() {
         Some(rows) => position.check(&Positions::range(0..rows)).map_err(|error| error.to_string()),
         None => Ok(()),
     }

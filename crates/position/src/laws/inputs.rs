@@ -121,7 +121,7 @@ pub(crate) fn attend(
 ) -> (Tensor<3>, Tensor<4>) {
     let (length, device) = (positions.length(), inputs.hidden.device());
     let rows = inputs.rows(encoding, layer, positions);
-    let hidden = encoding.embed(inputs.hidden.clone(), rows);
+    let hidden = encoding.embed(inputs.hidden.clone(), rows, &mut None);
     let input = inputs.input.clone().unwrap_or_else(|| hidden.clone());
     let [q, k] = inputs.heads_of(encoding, layer, positions, &input);
     let block = QueryBlock { rows, queries: &(0..length), input: &input };

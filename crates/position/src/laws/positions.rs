@@ -2,7 +2,7 @@
 
 use super::inputs::{Inputs, attend, dimensions, random};
 use super::{Build, Outcome, apart, ensure};
-use crate::encoding::{Dimensions, Position, PositionUse, Rows};
+use crate::encoding::{Dimensions, Domain, Position, PositionUse, Rows};
 use crate::frequency::Frequencies;
 use crate::positions::Positions;
 use burn::tensor::{Device, Int, Tensor};
@@ -69,7 +69,7 @@ pub(super) fn are_read_as_declared(build: Build<'_>) -> Outcome {
     ensure(spread_holds, || format!("{declared:?} is declared, and larger distances say otherwise"))
 }
 
-/// `whole_positions` says whether distances between the same whole numbers are read alike.
+/// `Domain::Whole` says whether distances between the same whole numbers are read alike.
 pub(super) fn between_are_read_as_declared(build: Build<'_>) -> Outcome {
     let subject = build(&dimensions(), &Device::flex());
     let position = subject.position();
@@ -83,11 +83,9 @@ pub(super) fn between_are_read_as_declared(build: Build<'_>) -> Outcome {
     let moved = difference((position, &less), (position, &more));
     // A table of absolute positions beside whole distances may be read between its rows.
     let still = moved < 1e-6 || capabilities.position_use == PositionUse::Positions;
-    ensure(if capabilities.whole_positions { still } else { moved > 1e-6 }, || {
-        let declared = capabilities.whole_positions;
-        format!(
-            "`whole_positions` is {declared}, and distances that grow by less than a token change {moved}"
-        )
+    ensure(if capabilities.domain == Domain::Whole { still } else { moved > 1e-6 }, || {
+        let declared = capabilities.domain;
+        format!("`domain` is {declared:?}, and distances that grow by less than a token change {moved}")
     })
 }
 
@@ -127,11 +125,13 @@ pub(super) fn pieces_agree(build: Build<'_>) -> Outcome {
             let tokens = inputs.tokens.clone().slice_dim(1, piece.clone());
             let hidden = inputs.hidden.clone().slice_dim(1, piece.clone());
             let positions = positions.columns(piece);
-            prepared.position().embed_piece(hidden, Rows::new(layer, &tokens, &positions), &mut state)
+            prepared.position().embed(hidden, Rows::new(layer, &tokens, &positions), &mut state)
         });
         let rows = inputs.rows(whole.position(), layer, &positions);
-        let off =
-            apart(&Tensor::cat(pieces.to_vec(), 1), &whole.position().embed(inputs.hidden.clone(), rows));
+        let off = apart(
+            &Tensor::cat(pieces.to_vec(), 1),
+            &whole.position().embed(inputs.hidden.clone(), rows, &mut None),
+        );
         ensure(off < 1e-5, || format!("pieces differ by {off} in layer {layer}"))?;
     }
     Ok(())
@@ -144,14 +144,14 @@ pub(super) fn start_as_large_as_tokens(build: Build<'_>) -> Outcome {
     let subject = build(&sizes, &device);
     let capabilities = subject.position().capabilities();
     // What reads only the order of the tokens is a network of them, as large as its weights make it.
-    if capabilities.replaces_hidden || capabilities.position_use == PositionUse::Order {
+    if capabilities.replaces_hidden() || capabilities.position_use == PositionUse::Order {
         return Ok(());
     }
     let positions = Positions::range(0..sizes.train_length);
     let tokens = Tensor::<2, Int>::zeros([1, sizes.train_length], &device);
     // The embeddings of a fresh model, N(0, 0.02).
     let x = random::<3>("x", [1, sizes.train_length, sizes.width], &device).mul_scalar(0.02);
-    let added = subject.position().embed(x.clone(), Rows::new(0, &tokens, &positions)) - x.clone();
+    let added = subject.position().embed(x.clone(), Rows::new(0, &tokens, &positions), &mut None) - x.clone();
     let rms = |x: Tensor<3>| x.square().mean().into_scalar::<f32>().sqrt();
     let ratio = rms(added) / rms(x);
     ensure(ratio == 0.0 || (0.3..=3.0).contains(&ratio), || {

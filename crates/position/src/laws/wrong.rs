@@ -3,7 +3,8 @@
 use super::{AsPosition, Build, LAWS, Subject, check_law};
 use crate::distance::{ChosenRows, upload};
 use crate::encoding::{
-    Capabilities, Dimensions, Heads, MapsByDistance, Position, PositionUse, QueryBlock, Rows, ScoreForm,
+    BiasUse, Capabilities, Dimensions, Heads, MapsByDistance, Position, PositionUse, QueryBlock, Rows,
+    ScoreForm, ScoreUse,
 };
 use crate::frequency::{Frequencies, Rotation, Side};
 use crate::init::Init;
@@ -176,26 +177,31 @@ impl Position for Wrong {
                 ClaimsOrder => PositionUse::Order,
                 _ => PositionUse::Positions,
             },
-            adds_bias: matches!(self.mistake, SilentBlock | SilentlyReadsInput),
-            adds_vectors: self.mistake == VectorsWithoutScores,
-            scales_scores: self.mistake == ClaimsToScale,
+            bias_use: match self.mistake {
+                SilentBlock | SilentlyReadsInput => BiasUse::AllHeads,
+                _ => BiasUse::None,
+            },
+            score_use: match self.mistake {
+                VectorsWithoutScores => ScoreUse::AddsVectors,
+                ClaimsToScale => ScoreUse::Scales,
+                _ => ScoreUse::None,
+            },
             ..Capabilities::default()
         }
     }
 
-    fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {
+    fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>, before: &mut Option<Tensor<3>>) -> Tensor<3> {
+        let restarted = Positions::range(0..rows.positions.length());
+        let positions =
+            if self.mistake == RestartsPieces && before.is_some() { &restarted } else { rows.positions };
+        let added = self.added(Rows { positions, ..rows });
+        *before = Some(hidden.clone());
         match self.mistake {
             ClaimsPositions => hidden,
-            ReadsTheFuture => hidden.clone() + hidden.mean_dim(1) + self.added(rows),
-            SilentlyReplaces => hidden.zeros_like() + self.added(rows),
-            _ => hidden + self.added(rows),
+            ReadsTheFuture => hidden.clone() + hidden.mean_dim(1) + added,
+            SilentlyReplaces => hidden.zeros_like() + added,
+            _ => hidden + added,
         }
-    }
-
-    fn embed_piece(&self, hidden: Tensor<3>, rows: Rows<'_>, _before: &mut Option<Tensor<3>>) -> Tensor<3> {
-        let restarted = Positions::range(0..rows.positions.length());
-        let positions = if self.mistake == RestartsPieces { &restarted } else { rows.positions };
-        self.embed(hidden, Rows { positions, ..rows })
     }
 
     fn rotation(&self, _layer: usize) -> Option<Rotation> {

@@ -22,7 +22,7 @@ const GAMMA_RANGE: f64 = 2.0;
 /// As numbers of the head (`log_n = "power"`): beta starts uniformly in 0.1..1 and gamma as N(0, 0.1).
 ///
 /// Only heads without an encoding are scaled, where one is for the first heads alone
-/// ([`Capabilities::first_heads`](crate::encoding::Capabilities::first_heads)).
+/// ([`BiasUse::FirstHeads`](crate::encoding::BiasUse::FirstHeads)).
 #[derive(Module, Debug)]
 pub struct AdaptiveLogN {
     /// `[layers, width, heads]`, here and below of the heads that are scaled.

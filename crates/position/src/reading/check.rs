@@ -1,7 +1,7 @@
 //! What cannot go together in a reading, and what positions it is not defined for.
 
 use super::{AttentionKind, LogN, Mask, Reading};
-use crate::encoding::HeadUse;
+use crate::encoding::{Domain, HeadUse, ScoreUse};
 use crate::positions::Positions;
 use longwave_core::{Error, Result};
 
@@ -60,7 +60,7 @@ impl Reading {
         for (index, layer) in self.layers.iter().enumerate() {
             for (encoding, _) in self.of(index) {
                 let capabilities = encoding.capabilities();
-                let on_scores = capabilities.adds_bias
+                let on_scores = capabilities.adds_bias()
                     || capabilities.head_use != HeadUse::None
                     || encoding.sink(0).is_some()
                     || encoding.needs_scores(&Positions::range(0..1));
@@ -92,7 +92,8 @@ impl Reading {
     /// Whether the log-n scaling of every layer goes with its encodings.
     pub fn check_log_n(&self) -> Result<()> {
         for (index, layer) in self.layers.iter().enumerate() {
-            let scaled = self.of(index).find(|(encoding, _)| encoding.capabilities().scales_scores);
+            let scaled =
+                self.of(index).find(|(encoding, _)| encoding.capabilities().score_use == ScoreUse::Scales);
             if let (Some((encoding, _)), true) = (scaled, layer.log_n != LogN::Off) {
                 let (key, kind) = (layer.log_n.key(), encoding.kind());
                 return Err(Error::usage(format!(
@@ -114,8 +115,7 @@ impl Reading {
     pub fn check_between(&self, why: &str, positions: &Positions) -> Result<()> {
         let read = self.layers.iter().flat_map(|layer| &layer.encodings);
         for encoding in read.map(|place| &self.encodings[place.encoding]) {
-            let capabilities = encoding.capabilities();
-            if capabilities.whole_positions || capabilities.table_rows.is_some() {
+            if encoding.capabilities().domain != Domain::Real {
                 return Err(Error::usage(format!(
                     "{why}, and `{}` has a value for whole positions or distances alone",
                     encoding.kind()

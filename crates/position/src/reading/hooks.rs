@@ -40,7 +40,7 @@ impl Reading {
     /// Hook (a) of every encoding of the layer, in order.
     pub fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {
         self.readers(rows.layer, rows.positions)
-            .fold(hidden, |hidden, reader| reader.encoding.embed(hidden, reader.rows(rows)))
+            .fold(hidden, |hidden, reader| reader.encoding.embed(hidden, reader.rows(rows), &mut None))
     }
 
     /// Hook (b), described: the rotation of the one encoding of the layer that rotates.
@@ -78,8 +78,8 @@ impl Reading {
     /// add a bias, whose sum is a block, or vectors.
     pub fn needs_scores(&self, layer: usize, positions: &Positions) -> bool {
         self.readers(layer, positions).any(|reader| reader.encoding.needs_scores(&reader.positions))
-            || self.of(layer).filter(|(encoding, _)| encoding.capabilities().adds_bias).count() > 1
-            || self.of(layer).filter(|(encoding, _)| encoding.capabilities().adds_vectors).count() > 1
+            || self.of(layer).filter(|(encoding, _)| encoding.capabilities().adds_bias()).count() > 1
+            || self.of(layer).filter(|(encoding, _)| encoding.capabilities().adds_vectors()).count() > 1
     }
 
     /// Hooks (b) and (d), described: what the one encoding of the layer that describes something does to scores. A network of scores
@@ -98,8 +98,8 @@ impl Reading {
         };
         let acting = readers().filter(|reader| {
             let capabilities = reader.encoding.capabilities();
-            also_biases && capabilities.adds_bias
-                || capabilities.adds_vectors
+            also_biases && capabilities.adds_bias()
+                || capabilities.adds_vectors()
                 || reader.encoding.needs_scores(&reader.positions)
         });
         if on_scores && acting.count() > 1 { ScoreForm::Plain } else { form }
@@ -115,9 +115,8 @@ impl Reading {
     ) -> Tensor<3> {
         before.resize(self.layers[rows.layer].encodings.len(), None);
         let readers = self.readers(rows.layer, rows.positions).zip(before);
-        readers.fold(hidden, |hidden, (reader, before)| {
-            reader.encoding.embed_piece(hidden, reader.rows(rows), before)
-        })
+        readers
+            .fold(hidden, |hidden, (reader, before)| reader.encoding.embed(hidden, reader.rows(rows), before))
     }
 
     /// Gets every encoding ready for a text of at most `length` tokens that is read piece by piece.
@@ -180,7 +179,7 @@ impl Reading {
                 Some(learned.factors(row, positions, block.queries, mask, &device))
             }
             LogN::Adaptive { row, .. } => {
-                let encoded = self.layer_capabilities(layer).first_heads.unwrap_or(0);
+                let encoded = self.layer_capabilities(layer).first_heads().unwrap_or(0);
                 Some(self.adaptive_log_n.as_ref()?.factors(row, encoded, block))
             }
             _ => None,
@@ -191,7 +190,7 @@ impl Reading {
     /// and there is something that a scaled query does not scale.
     pub fn scales_logits(&self, layer: usize, positions: &Positions) -> bool {
         matches!(self.layers[layer].log_n, LogN::Learned { scale_bias: true, .. })
-            && (self.layer_capabilities(layer).adds_bias || self.needs_scores(layer, positions))
+            && (self.layer_capabilities(layer).adds_bias() || self.needs_scores(layer, positions))
     }
 
     /// What multiplies the logits of each head of a layer, beside what all heads share: trained factors, over the

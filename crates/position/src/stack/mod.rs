@@ -14,7 +14,7 @@ mod lengths;
 mod serialization;
 mod size;
 
-use crate::encoding::{Dimensions, HeadUse};
+use crate::encoding::{Dimensions, HeadUse, ScoreUse};
 use crate::encodings::{self, Encoding, EncodingConfig};
 use crate::init::Init;
 use crate::layout::TextLayout;
@@ -202,7 +202,7 @@ impl PositionConfig {
                 entry.encodings.iter().map(|config| config.build(&sizes, &init)).collect();
             check_together(&built, &section, &entry.name(false))?;
             if own[0] > 0
-                && let Some(encoding) = built.iter().find(|encoding| encoding.capabilities().replaces_hidden)
+                && let Some(encoding) = built.iter().find(|one| one.capabilities().replaces_hidden())
             {
                 return Err(Error::usage(format!(
                     "`{section}` is first read by layer {}, where `{}` would discard what earlier layers made",
@@ -323,7 +323,7 @@ fn adaptive_log_n(
         *row = count;
         count += 1;
         let of_layer =
-            layer.encodings.iter().map(|place| encodings[place.encoding].capabilities().first_heads);
+            layer.encodings.iter().map(|place| encodings[place.encoding].capabilities().first_heads());
         let own = (of_layer.max().flatten().unwrap_or(0), [*from_input, *bias]);
         if *form.get_or_insert(own) != own {
             return Err(Error::usage(
@@ -358,7 +358,7 @@ fn check_together(encodings: &[Encoding], section: &str, name: &str) -> Result<(
         ))
         .hint("keep one of `pope`, `transformer_xl`, `tupe`, `shaw`, `deberta` and `cope` in the list"));
     }
-    if let Some(late) = encodings.iter().skip(1).find(|encoding| encoding.capabilities().replaces_hidden) {
+    if let Some(late) = encodings.iter().skip(1).find(|encoding| encoding.capabilities().replaces_hidden()) {
         return Err(Error::usage(format!(
             "`{section}` lists `{}` after an encoding whose work it would discard: `{name}`",
             late.kind()
@@ -370,7 +370,8 @@ fn check_together(encodings: &[Encoding], section: &str, name: &str) -> Result<(
 
 /// Rejects encodings that change q, k or scores beside one that computes the scores itself.
 fn check_computed_scores(encodings: &[Encoding], section: &str, name: &str) -> Result<()> {
-    let Some(computes) = encodings.iter().position(|encoding| encoding.capabilities().computes_scores) else {
+    let Some(computes) = encodings.iter().position(|one| one.capabilities().score_use == ScoreUse::Computes)
+    else {
         return Ok(());
     };
     let changes = |encoding: &&Encoding| {
@@ -378,7 +379,7 @@ fn check_computed_scores(encodings: &[Encoding], section: &str, name: &str) -> R
         encoding.rotation(0).is_some()
             || capabilities.head_use != HeadUse::None
             || capabilities.is_relative_qk
-            || encoding.needs_scores(&Positions::range(0..1)) && !capabilities.adds_bias
+            || encoding.needs_scores(&Positions::range(0..1)) && !capabilities.adds_bias()
     };
     let mut others = encodings.iter().enumerate().filter(|(index, _)| *index != computes);
     let Some((_, other)) = others.find(|(_, encoding)| changes(encoding)) else { return Ok(()) };

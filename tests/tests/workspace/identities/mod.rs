@@ -104,7 +104,7 @@ fn added(encoding: &Encoding, positions: &Positions) -> Matrix {
 /// What a hidden state becomes.
 fn entered(encoding: &Encoding, hidden: Tensor<3>, positions: &Positions) -> Tensor<3> {
     let tokens = Tensor::<2, Int>::zeros([1, positions.length()], &Device::flex());
-    encoding.embed(hidden, Rows::new(0, &tokens, positions))
+    encoding.embed(hidden, Rows::new(0, &tokens, positions), &mut None)
 }
 
 /// Scale of the logits: `1 / sqrt(head_dim)`.

@@ -102,7 +102,7 @@ fn a_token_as_a_complex_wave_keeps_its_amplitude() {
     let tokens = Tensor::<2, Int>::from_data(TensorData::new(vec![5i32; ROWS], [1, ROWS]), &Device::flex());
     let positions = Positions::range(20..20 + ROWS);
     let rows = Rows::new(0, &tokens, &positions);
-    let waves = encoding.embed(Tensor::zeros([1, ROWS, SIZES.width], &Device::flex()), rows);
+    let waves = encoding.embed(Tensor::zeros([1, ROWS, SIZES.width], &Device::flex()), rows, &mut None);
     let waves = matrix(waves.squeeze_dim::<2>(0));
     let complex = encoding.get::<longwave_position::encodings::complex_order::ComplexOrder>().unwrap();
     let [r, w, th] = [&complex.r, &complex.w, &complex.th].map(|table| matrix(table.val())[5].clone());

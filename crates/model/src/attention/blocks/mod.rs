@@ -80,7 +80,7 @@ fn in_blocks<E>(
     let [_, kv_heads, length, _] = k.dims();
     let geometry = reading.geometry(block.rows.layer);
     let whole_rows = reading.needs_scores(block.rows.layer, block.rows.positions)
-        || reading.layer_capabilities(block.rows.layer).adds_vectors;
+        || reading.layer_capabilities(block.rows.layer).adds_vectors();
     let whole_logits = reading.scales_logits(block.rows.layer, block.rows.positions);
     let entries: Vec<[Tensor<4>; 2]> = geometry
         .maps

@@ -53,6 +53,15 @@ fn combinations_times_seeds_the_last_axis_fastest() {
 }
 
 #[test]
+fn a_value_that_no_run_allows_is_refused_when_planned() {
+    let values = "[[axis]]\nkey = \"position.max_distance\"\nvalues = [\"L/4\", \"2L\"]\n";
+    let plan = plan(&format!("set.position.kind = \"t5\"\nset.train.length = 64\n{values}"));
+    let error = plan.first_refused().unwrap();
+    assert!(error.message().contains("`position.max_distance = 16` is not allowed"), "{error}");
+    assert!(plan.runs[1].job.is_ok());
+}
+
+#[test]
 fn studies_share_runs_whatever_their_evaluations() {
     let a = plan(&format!("{AXES}{EVALUATE}"));
     let b = plan("[set]\ntrain.steps = 6\n[[evaluate]]\nlengths = [256]");

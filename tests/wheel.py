@@ -89,6 +89,8 @@ def interrupts() -> None:
         time.sleep(1.5)  # some steps
         os.kill(os.getpid(), signal.SIGINT)
 
+    # A process that was started in the background may ignore it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     threading.Thread(target=interrupt, daemon=True).start()
     try:
         longwave.train("mine.toml", device="cpu", **long)

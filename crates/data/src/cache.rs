@@ -128,12 +128,12 @@ pub(crate) struct Content {
     pub(crate) noticed: Noticed,
 }
 
-pub(crate) struct Entry {
+pub(crate) struct CacheEntry {
     cache: PathBuf,
     key: String,
 }
 
-impl Entry {
+impl CacheEntry {
     /// The entry of a key (64 hexadecimal digits).
     pub(crate) fn new(cache: &Path, key: &str) -> Self {
         Self { cache: cache.to_owned(), key: key.to_owned() }

@@ -6,11 +6,11 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// An empty folder, and a home beside it.
-struct Place {
+struct Installed {
     folder: tempfile::TempDir,
 }
 
-impl Place {
+impl Installed {
     fn new() -> Self {
         let place = Self { folder: tempfile::tempdir().unwrap() };
         fs::create_dir_all(place.path("empty")).unwrap();
@@ -81,7 +81,7 @@ const SHORT: [&str; 12] = [
 
 #[test]
 fn an_empty_folder_is_enough_to_train_evaluate_compare_and_report() {
-    let place = Place::new();
+    let place = Installed::new();
     let trained = place.ok(&[&["train", "--config", "rope.toml", "--device", "cpu"], &SHORT[..]].concat());
     assert!(trained.stderr.contains("data/sotu: 69 / 6 / 12 documents"), "{}", trained.stderr);
     place.ok(&[&["train", "--config", "alibi.toml", "--device", "cpu"], &SHORT[..]].concat());
@@ -115,7 +115,7 @@ fn an_empty_folder_is_enough_to_train_evaluate_compare_and_report() {
 
 #[test]
 fn every_config_and_study_is_in_the_program() {
-    let place = Place::new();
+    let place = Installed::new();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let listed = place.ok(&["init"]).stdout;
     assert_eq!(place.ok(&["new"]).stdout, listed, "another name of the command");
@@ -143,7 +143,7 @@ fn every_config_and_study_is_in_the_program() {
 
 #[test]
 fn init_writes_a_config_and_overwrites_nothing_by_itself() {
-    let place = Place::new();
+    let place = Installed::new();
     let wrote = place.ok(&["init", "alibi"]);
     assert!(wrote.stderr.contains("wrote alibi.toml"), "{}", wrote.stderr);
     place.write("empty/alibi.toml", "mine");
@@ -177,7 +177,7 @@ fn init_writes_a_config_and_overwrites_nothing_by_itself() {
 }
 
 /// A config in a folder of its own, with a corpus beside it.
-fn elsewhere(place: &Place) {
+fn elsewhere(place: &Installed) {
     for (split, documents) in [("train", 4), ("valid", 2), ("test", 2)] {
         for index in 0..documents {
             place.write(
@@ -192,7 +192,7 @@ fn elsewhere(place: &Place) {
 
 #[test]
 fn paths_of_a_config_and_a_study_start_at_their_file() {
-    let place = Place::new();
+    let place = Installed::new();
     elsewhere(&place);
     let trained = place.ok(&["train", "--config", "exp/small.toml", "--device", "cpu"]);
     assert!(trained.stderr.contains("exp/texts: 4 / 2 / 2 documents"), "{}", trained.stderr);
@@ -219,7 +219,7 @@ fn paths_of_a_config_and_a_study_start_at_their_file() {
 
 #[test]
 fn the_cache_is_where_it_is_asked_for_and_a_missing_home_is_no_failure() {
-    let place = Place::new();
+    let place = Installed::new();
     elsewhere(&place);
     let train = |variables: &[(&str, &Path)], out: &str, more: &[&str]| {
         let arguments = ["train", "--config", "exp/small.toml", "--device", "cpu", "--out", out];
@@ -271,7 +271,7 @@ fn processes_that_unpack_and_tokenize_at_once_do_not_disturb_each_other() {
 
 #[test]
 fn the_option_names_the_cache_of_a_command_and_of_the_runs_of_a_study() {
-    let place = Place::new();
+    let place = Installed::new();
     elsewhere(&place);
     let (asked, option) = (place.path("asked"), place.path("option"));
     let run = |arguments: &[&str]| {

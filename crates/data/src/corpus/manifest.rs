@@ -13,12 +13,12 @@ pub(super) const MANIFEST: &str = "MANIFEST.json";
 #[derive(Debug)]
 pub(super) struct Manifest {
     path: PathBuf,
-    entries: Vec<Entry>,
+    entries: Vec<ManifestFile>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
+struct ManifestFile {
     split: Split,
     file: String,
     bytes: u64,

@@ -2,7 +2,7 @@
 
 use crate::batch::{Batch, Sampling, batch};
 use crate::build;
-use crate::cache::{self, Content, Entry, FORMAT};
+use crate::cache::{self, CacheEntry, Content, FORMAT};
 use crate::config::{DataConfig, TokenizerConfig};
 use crate::corpus::{self, Corpus};
 use crate::documents::Documents;
@@ -172,7 +172,7 @@ impl Dataset {
     ) -> Result<Self> {
         let Examined { corpus, text, .. } = examined;
         let cache = cache::folder(config);
-        let entry = Entry::new(&cache, &key);
+        let entry = CacheEntry::new(&cache, &key);
         let opened = |content: Content, cached| {
             let bos = content.tokenizer.bos(&config.bos)?;
             let splits = content.splits.map(|tokens| tokens.with_bos(bos));

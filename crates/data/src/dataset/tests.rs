@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use tempfile::TempDir;
 
 /// A corpus and its cache in a folder of their own.
-struct Place {
+struct TestCorpus {
     folder: TempDir,
 }
 
-impl Place {
+impl TestCorpus {
     fn new(files: &[(&str, &[u8])]) -> Self {
         let place = Self { folder: tempfile::tempdir().unwrap() };
         for (name, bytes) in files {
@@ -74,8 +74,8 @@ fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
 const KAESE: &str =
     "Der Käse, 日本語 und 😀!\n\n  Noch ein Käse, and then it's cheese again: Käse, cheese, Käse.\n";
 
-fn three() -> Place {
-    Place::new(&[
+fn three() -> TestCorpus {
+    TestCorpus::new(&[
         ("train/a.txt", KAESE.as_bytes()),
         ("train/b.txt", b"second"),
         ("valid/c.txt", "Über".as_bytes()),
@@ -203,7 +203,7 @@ fn what_a_killed_run_left_is_cleared_away() {
 
 #[test]
 fn a_failed_run_leaves_no_entry() {
-    let place = Place::new(&[("train/a.txt", b"good"), ("train/b.txt", b"ab\xff")]);
+    let place = TestCorpus::new(&[("train/a.txt", b"good"), ("train/b.txt", b"ab\xff")]);
     let config = DataConfig { tokenizer: TokenizerConfig::Bpe { vocab_size: 256 }, ..place.config("") };
     let text = message(&config);
     assert!(text.contains("`b.txt` is not valid UTF-8 at byte 2"), "{text}");
@@ -227,7 +227,7 @@ fn processes_that_start_together_build_once() {
 
 #[test]
 fn a_separator_stands_between_training_documents_only() {
-    let place = Place::new(&[
+    let place = TestCorpus::new(&[
         ("train/a.txt", b"one"),
         ("train/b.txt", b""),
         ("train/c.txt", b"two"),
@@ -251,7 +251,7 @@ fn a_separator_stands_between_training_documents_only() {
 #[test]
 fn one_file_is_cut_into_splits() {
     let text = "é".repeat(500);
-    let place = Place::new(&[("one.txt", text.as_bytes())]);
+    let place = TestCorpus::new(&[("one.txt", text.as_bytes())]);
     let dataset = open(&place.config("one.txt")).unwrap();
     let characters = Split::ALL.map(|split| documents(&dataset, split)[0].1.chars().count());
     assert_eq!(characters, [450, 25, 25]);
@@ -261,7 +261,7 @@ fn one_file_is_cut_into_splits() {
 fn documents_of_files_lines_and_globs_are_split_by_name() {
     let lines: Vec<String> = (0..40).map(|i| json!({ "body": format!("line {i}") }).to_string()).collect();
     let lines = lines.join("\n");
-    let place = Place::new(&[("x/l.jsonl", lines.as_bytes())]);
+    let place = TestCorpus::new(&[("x/l.jsonl", lines.as_bytes())]);
     let config = DataConfig { text_field: "body".into(), ..place.config("x") };
     let dataset = open(&config).unwrap();
     let all: Vec<_> = Split::ALL.iter().flat_map(|split| documents(&dataset, *split)).collect();
@@ -328,7 +328,7 @@ fn every_byte_counts_once_for_tokenizers_that_drop_text() {
 #[test]
 fn long_documents_are_whole_whatever_the_tokenizer() {
     let text = format!("{}\n{KAESE}", "some words é 日本\n".repeat(150_000));
-    let place = Place::new(&[("train/a.txt", text.as_bytes())]);
+    let place = TestCorpus::new(&[("train/a.txt", text.as_bytes())]);
     for tokenizer in [TokenizerConfig::Bytes, TokenizerConfig::Bpe { vocab_size: 300 }] {
         let dataset = open(&DataConfig { tokenizer, ..place.config("") }).unwrap();
         assert!(documents(&dataset, Split::Train) == pairs(&[("a.txt", &text)]));
@@ -339,8 +339,11 @@ fn long_documents_are_whole_whatever_the_tokenizer() {
 
 #[test]
 fn a_corpus_without_text_is_an_error() {
-    let place =
-        Place::new(&[("train/a.txt", b""), ("lines/a.jsonl", b"\n{\"text\": \"\"}\n"), ("one/a.txt", b"")]);
+    let place = TestCorpus::new(&[
+        ("train/a.txt", b""),
+        ("lines/a.jsonl", b"\n{\"text\": \"\"}\n"),
+        ("one/a.txt", b""),
+    ]);
     let lines = DataConfig { split: SplitConfig::shares_of(0.0, 0.0), ..place.config("lines") };
     for config in [place.config("train"), lines, place.config("one"), place.config("one/a.txt")] {
         assert!(message(&config).contains("holds no text"));
@@ -353,7 +356,7 @@ fn a_corpus_without_text_is_an_error() {
 
 #[test]
 fn the_corpus_of_the_project_opens() {
-    let place = Place::new(&[]);
+    let place = TestCorpus::new(&[]);
     let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/sotu").to_owned();
     let dataset = open(&DataConfig { corpus, ..place.config("") }).unwrap();
     assert_eq!(Split::ALL.map(|split| dataset.tokens(split).documents()), [69, 6, 12]);

@@ -8,7 +8,7 @@
 //! A form on the CPU or the GPU returns the outputs and the gradient, a closure of what it keeps. The reference has its
 //! gradient from burn.
 
-mod place;
+mod form;
 mod record;
 
 #[cfg(test)]
@@ -25,7 +25,7 @@ use burn::backend::{Cube, DispatchDevice};
 use burn::backend::{Dispatch, DispatchTensor, Flex, TensorMetadata};
 use burn::tensor::{DType, Shape, Tensor};
 use burn_flex::FlexTensor;
-use place::{Place, place};
+use form::{Form, form};
 
 /// What the file of an operation needs of this one, and the names of tensors on both kinds of device.
 pub(crate) mod prelude {
@@ -240,18 +240,18 @@ pub(crate) fn run<O: Op<N, M>, const N: usize, const M: usize>(op: O, inputs: [I
     }
     let inputs = inputs.map(|input| input.0.or_else(|| stand_in.clone()).expect("the first input is there"));
     drop(stand_in);
-    match place(&op, &inputs) {
-        Place::Cpu => computed::<Flex, O, N, M>(op, inputs, given),
+    match form(&op, &inputs) {
+        Form::Cpu => computed::<Flex, O, N, M>(op, inputs, given),
         #[cfg(feature = "gpu")]
-        Place::Gpu => computed::<Cube, O, N, M>(op, inputs, given),
-        Place::Reference => op.reference(inputs),
-        Place::RoundedReference(half) => {
+        Form::Gpu => computed::<Cube, O, N, M>(op, inputs, given),
+        Form::Reference => op.reference(inputs),
+        Form::RoundedReference(half) => {
             let wide = inputs.map(|input| input.cast(DType::F32));
             op.reference(wide).map(|output| output.cast(half))
         }
-        Place::RoundedCpu(gradient) => rounded::<Flex, O, N, M>(op, inputs, gradient),
+        Form::RoundedCpu(gradient) => rounded::<Flex, O, N, M>(op, inputs, gradient),
         #[cfg(feature = "gpu")]
-        Place::RoundedGpu(gradient) => rounded::<Cube, O, N, M>(op, inputs, gradient),
+        Form::RoundedGpu(gradient) => rounded::<Cube, O, N, M>(op, inputs, gradient),
     }
 }
 

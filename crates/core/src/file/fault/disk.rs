@@ -19,7 +19,7 @@ pub struct Disk {
 }
 
 /// A name in a folder.
-struct Entry {
+struct InFolder {
     name: OsString,
     is_folder: bool,
     id: String,
@@ -79,14 +79,14 @@ impl Disk {
     }
 
     pub(super) fn keep_names(&self, folder: &Path) -> io::Result<()> {
-        let lines = names(folder)?.into_iter().map(|Entry { name, is_folder, id }| {
+        let lines = names(folder)?.into_iter().map(|InFolder { name, is_folder, id }| {
             format!("{} {id} {}\n", if is_folder { "folder" } else { "file" }, name.to_string_lossy())
         });
         let id = id(&fs::metadata(folder)?);
         fs::write(self.folder.join(format!("names-{id}")), lines.collect::<String>())
     }
 
-    fn kept_names(&self, id: &str) -> io::Result<Vec<Entry>> {
+    fn kept_names(&self, id: &str) -> io::Result<Vec<InFolder>> {
         let path = self.folder.join(format!("names-{id}"));
         if !path.exists() {
             return Ok(Vec::new());
@@ -94,7 +94,7 @@ impl Disk {
         let name_of = |line: &str| {
             let mut parts = line.splitn(3, ' ');
             let (kind, id, name) = (parts.next()?, parts.next()?, parts.next()?);
-            Some(Entry { name: name.into(), is_folder: kind == "folder", id: id.to_owned() })
+            Some(InFolder { name: name.into(), is_folder: kind == "folder", id: id.to_owned() })
         };
         Ok(fs::read_to_string(path)?.lines().filter_map(name_of).collect())
     }
@@ -108,7 +108,7 @@ impl Disk {
         let mut now = BTreeMap::new();
         folders(root, &mut now)?;
         let tree = Rebuild { disk: self, now, luck }.folder(&id(&fs::metadata(root)?))?;
-        for Entry { name, is_folder, .. } in names(root)? {
+        for InFolder { name, is_folder, .. } in names(root)? {
             let path = root.join(name);
             if is_folder { fs::remove_dir_all(path)? } else { fs::remove_file(path)? }
         }
@@ -136,7 +136,7 @@ impl Rebuild<'_> {
             _ => self.disk.kept_names(id)?,
         };
         let mut tree = BTreeMap::new();
-        for Entry { name, is_folder, id } in names {
+        for InFolder { name, is_folder, id } in names {
             let path = current.as_ref().map(|folder| folder.join(&name));
             let entry = if is_folder { self.folder(&id)? } else { Tree::File(self.content(&id, path)?) };
             tree.insert(name, entry);
@@ -158,11 +158,11 @@ impl Rebuild<'_> {
     }
 }
 
-fn names(folder: &Path) -> io::Result<Vec<Entry>> {
+fn names(folder: &Path) -> io::Result<Vec<InFolder>> {
     let name_of = |entry: io::Result<fs::DirEntry>| {
         let entry = entry?;
         let metadata = entry.metadata()?;
-        Ok(Entry { name: entry.file_name(), is_folder: metadata.is_dir(), id: id(&metadata) })
+        Ok(InFolder { name: entry.file_name(), is_folder: metadata.is_dir(), id: id(&metadata) })
     };
     fs::read_dir(folder)?.map(name_of).collect()
 }

@@ -3,7 +3,7 @@
 pub(super) mod keys;
 pub(super) mod pieces;
 
-use super::normaliser::{Normaliser, Place};
+use super::normaliser::{Normaliser, RowPosition};
 use super::spec::{MOST_RANGES, QkRange, Shape, Sight};
 use crate::machine::autodiff::View;
 use crate::machine::bf16::matmul_rounded;
@@ -289,9 +289,9 @@ impl Operands {
     }
 
     /// The same for a normaliser: where the row stands, whose own key is the last one that it sees.
-    pub(super) fn place(&self, block: &Block, row: usize) -> Place {
+    pub(super) fn place(&self, block: &Block, row: usize) -> RowPosition {
         let own = self.row_end(block, row).saturating_sub(1);
-        Place { query: self.position(block, row), own }
+        RowPosition { query: self.position(block, row), own }
     }
 
     /// The factor of a row's q·k besides the scale, if there is one.

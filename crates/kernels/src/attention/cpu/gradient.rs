@@ -94,7 +94,7 @@ pub(super) struct Head<'a> {
 }
 
 /// The gradients of a piece of the rows, of each key head, and the first of these rows at hand.
-struct Place<'t, 'o, 's> {
+struct GradientRows<'t, 'o, 's> {
     row: usize,
     own: &'t mut [OwnRows<'o>],
     sums: &'t mut [KeySums<'s>],
@@ -140,12 +140,12 @@ impl Head<'_> {
                 let block = |all: &Block| engine.operands.block(self.batch, all.head, first);
                 let blocks: Vec<Block> = all.iter().map(block).collect();
                 if blocks[0].width > 0 {
-                    let mut place = Place { row: first - piece.start, own, sums };
+                    let mut place = GradientRows { row: first - piece.start, own, sums };
                     self.blocks(&blocks, turned, &mut place, buffers);
                 }
             }
             for (all, rooms) in all.iter().zip(&mut buffers.rooms) {
-                let mut place = Place { row: 0, own, sums };
+                let mut place = GradientRows { row: 0, own, sums };
                 let mut to = self.targets(all, &mut place);
                 for (index, term, inputs) in self.terms() {
                     let parts = &mut to.parts[inputs];
@@ -167,7 +167,7 @@ impl Head<'_> {
         &self,
         blocks: &[Block],
         turned: &[Turned],
-        place: &mut Place<'_, '_, '_>,
+        place: &mut GradientRows<'_, '_, '_>,
         buffers: &mut Buffers,
     ) {
         let engine = self.engine;
@@ -195,7 +195,11 @@ impl Head<'_> {
     }
 
     /// Where the terms add to for a block.
-    fn targets<'t>(&self, block: &Block, Place { row, own, sums }: &'t mut Place<'_, '_, '_>) -> Targets<'t> {
+    fn targets<'t>(
+        &self,
+        block: &Block,
+        GradientRows { row, own, sums }: &'t mut GradientRows<'_, '_, '_>,
+    ) -> Targets<'t> {
         let (key_head, member) = self.of_block(block);
         Targets::new(&mut sums[key_head], &mut own[key_head], (member, *row), block.all_seen().start)
     }
@@ -211,7 +215,7 @@ impl Head<'_> {
         &self,
         block: &Block,
         values: &Transposed,
-        place: &mut Place<'_, '_, '_>,
+        place: &mut GradientRows<'_, '_, '_>,
         logits: &[f32],
         (probabilities, gradient): (&mut [f32], &mut [f32]),
         rooms: &mut [Room],
@@ -238,7 +242,7 @@ impl Head<'_> {
     fn gradient_of_scores(
         &self,
         block: &Block,
-        place: &mut Place<'_, '_, '_>,
+        place: &mut GradientRows<'_, '_, '_>,
         (probabilities, gradient): (&[f32], &mut [f32]),
         (tables, rooms): (&Vec<KeyTable>, &mut Vec<Room>),
     ) {
@@ -254,7 +258,7 @@ impl Head<'_> {
             term.through_scores(tile, &mut rooms[index], gradient);
         }
         let (key_head, member) = self.of_block(block);
-        let Place { row, own, sums } = &mut *place;
+        let GradientRows { row, own, sums } = &mut *place;
         through_product(operands, block, gradient, (member, *row), &mut own[key_head], &mut sums[key_head]);
         let mut to = self.targets(block, place);
         for (index, term, inputs) in self.terms() {

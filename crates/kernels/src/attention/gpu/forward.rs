@@ -2,7 +2,7 @@
 
 use super::matrices::{Halves, over_channels, over_rows};
 use super::memory::{Memory, TileRows, zeros};
-use super::out::{Place, gather, write_gathered};
+use super::out::{OutputRows, gather, write_gathered};
 use super::products::columns;
 use super::scores::{make_scores, scales};
 use super::tile::{Own, Tile, keys_of, other_group, own_group};
@@ -139,7 +139,7 @@ fn write<N: Size, P: Size>(
             log_sums[head_rows + own + i] = logs.extract(i);
         }
     }
-    let place = Place {
+    let place = OutputRows {
         from: ((batch * sizes.queries + row) * sizes.heads + head) * plan.value_dim,
         stride: sizes.heads * plan.value_dim,
         count: min(sizes.queries - row, plan.side),

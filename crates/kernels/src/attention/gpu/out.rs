@@ -10,7 +10,7 @@ use cubecl::prelude::*;
 /// Where the rows of a tile go.
 #[derive(CubeType, Clone, Copy)]
 #[expand(derive(Clone, Copy))]
-pub(super) struct Place {
+pub(super) struct OutputRows {
     /// The first vector of the first row, and the vectors from one row to the next.
     pub(super) from: usize,
     pub(super) stride: usize,
@@ -56,7 +56,7 @@ pub(super) fn gathered(group: usize, i: usize, #[comptime] plan: Plan) -> usize 
 pub(super) fn write_gathered<N: Size>(
     rows: &Shared<[Vector<f32, N>]>,
     target: &mut [Vector<f32, N>],
-    place: Place,
+    place: OutputRows,
     i: usize,
     #[comptime] dim: usize,
     #[comptime] plan: Plan,

@@ -1,7 +1,7 @@
 //! Where the backward pass writes the gradients of q, k and v.
 
 use super::memory::Memory;
-use super::out::{Place, gather, write_gathered};
+use super::out::{OutputRows, gather, write_gathered};
 use super::{Plan, Sizes};
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
@@ -74,7 +74,7 @@ impl<'a, N: Size> Target<'a, N> {
             (sizes.heads / comptime!(plan.group), sizes.keys)
         };
         let row = (of.batch * heads + of.head) * length + of.first;
-        let place = Place { from: row * dim, stride: dim, count: of.count };
+        let place = OutputRows { from: row * dim, stride: dim, count: of.count };
         if comptime!(part == Part::Query) {
             write_gathered::<N>(rows, self.q, place, i, dim, plan);
         } else if comptime!(part == Part::Key) {

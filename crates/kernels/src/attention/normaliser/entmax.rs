@@ -11,7 +11,7 @@
 //!
 //! Backward, `dz = r (g - sum of r g / sum of r)` with `r_j = p_j^(2 - alpha)` on the support and 0 off it.
 
-use super::{Normaliser, Place, Row, Softmax, Weighed};
+use super::{Normaliser, Row, RowPosition, Softmax, Weighed};
 use crate::attention::spec::NOTHING_SEEN;
 use crate::machine::simd::{LANES, exp, fold_sum, largest, vectorised};
 use burn::tensor::Tensor;
@@ -212,7 +212,7 @@ impl<P: Power> Entmax<P> {
 }
 
 impl<P: Power> Normaliser for Entmax<P> {
-    fn weigh(&self, row: &mut [f32], _: Place) -> Weighed {
+    fn weigh(&self, row: &mut [f32], _: RowPosition) -> Weighed {
         let top = top_of(row);
         let Some(below) = self.threshold(row, top) else {
             row.fill(0.0);
@@ -222,7 +222,7 @@ impl<P: Power> Normaliser for Entmax<P> {
         Weighed { divisor: 1.0, kept: top + below }
     }
 
-    fn weigh_again(&self, row: &mut [f32], _: Place, kept: f32) {
+    fn weigh_again(&self, row: &mut [f32], _: RowPosition, kept: f32) {
         weights(row, kept, 0.0, self.power);
     }
 

@@ -10,7 +10,7 @@
 //! Backward, with g the gradient of the weights w: `du = p w / u (g - sum of w g)`, `h = N du` (`h = g` without a power),
 //! `dz = sigmoid(z) (h - sum of a h) / (sum of softplus + eps)`.
 
-use super::{Normaliser, Place, Row, Weighed, of_places};
+use super::{Normaliser, Row, RowPosition, Weighed, of_places};
 use crate::machine::simd::{LANES, dot, fold_sum, largest, ln_1p_exp, sigmoid, sum, vectorised};
 use burn::tensor::{Tensor, activation::log_sigmoid};
 
@@ -126,12 +126,12 @@ fn off(query: usize) -> f32 {
 }
 
 impl Normaliser for Lssar {
-    fn weigh(&self, row: &mut [f32], place: Place) -> Weighed {
+    fn weigh(&self, row: &mut [f32], place: RowPosition) -> Weighed {
         self.weigh_again(row, place, 0.0);
         Weighed { divisor: 1.0, kept: 0.0 }
     }
 
-    fn weigh_again(&self, row: &mut [f32], place: Place, _: f32) {
+    fn weigh_again(&self, row: &mut [f32], place: RowPosition, _: f32) {
         let [total, visible] = totals(row);
         match self.power {
             // The largest of numbers does not tell.

@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 /// Where a row stands.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct RowPosition {
     /// The query's place among the keys, counted from 0.
     pub query: usize,
     /// The column of the query's own key, after which a row has hidden keys alone.
@@ -56,17 +56,17 @@ pub struct Row<'a> {
     pub kept: f32,
     /// The gradient of that number.
     pub of_kept: f32,
-    pub place: Place,
+    pub place: RowPosition,
 }
 
 /// A function from the logits of a query to the weights of its keys, with its gradient. A logit of minus infinity is a hidden
 /// key: its weight is 0, and so is its gradient. NaN stays NaN.
 pub trait Normaliser: Debug + Send + Sync {
     /// Turns logits into weights, in place.
-    fn weigh(&self, row: &mut [f32], place: Place) -> Weighed;
+    fn weigh(&self, row: &mut [f32], place: RowPosition) -> Weighed;
 
     /// The same in the backward pass: the weights are divided already.
-    fn weigh_again(&self, row: &mut [f32], place: Place, kept: f32);
+    fn weigh_again(&self, row: &mut [f32], place: RowPosition, kept: f32);
 
     /// Turns the gradient of weights into that of logits, in place.
     fn gradient(&self, row: Row<'_>, gradient: &mut [f32]);
@@ -109,7 +109,7 @@ impl Op<1> for Normalise {
         let shape @ [_, _, queries, keys] = scores.layout().shape().dims();
         let place = move |row: usize| {
             let query = self.first + row % queries;
-            Place { query, own: query.min(keys - 1) }
+            RowPosition { query, own: query.min(keys - 1) }
         };
         let mut weights = values(&scores).into_owned();
         let mut kept = vec![0.0; weights.len() / keys];

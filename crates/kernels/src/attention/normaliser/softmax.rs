@@ -4,7 +4,7 @@
 //! gives zeros here, and its logits receive the gradient 0. Else `p (g - sum of p g)`, with the gradient of the kept log of
 //! the sum of exp(logits) added to g.
 
-use super::{Normaliser, Place, Row, Weighed};
+use super::{Normaliser, Row, RowPosition, Weighed};
 use crate::attention::spec::NOTHING_SEEN;
 use crate::machine::simd::{dot, exp_in_place, largest, vectorised};
 use burn::tensor::Tensor;
@@ -44,12 +44,12 @@ vectorised! {
 }
 
 impl Normaliser for Softmax {
-    fn weigh(&self, row: &mut [f32], _: Place) -> Weighed {
+    fn weigh(&self, row: &mut [f32], _: RowPosition) -> Weighed {
         let [sum, shift] = exponentials(row);
         Weighed { divisor: sum, kept: if sum == 0.0 { NOTHING_SEEN } else { shift + sum.ln() } }
     }
 
-    fn weigh_again(&self, row: &mut [f32], _: Place, kept: f32) {
+    fn weigh_again(&self, row: &mut [f32], _: RowPosition, kept: f32) {
         exponentials_from(row, kept);
     }
 

@@ -12,7 +12,7 @@
 //! Sums along a row are taken in groups of [`LANES`]: those inside a group by doubling, so that one addition a group waits for
 //! the one before.
 
-use super::{Normaliser, Place, Row, Weighed, of_places};
+use super::{Normaliser, Row, RowPosition, Weighed, of_places};
 use crate::machine::simd::{LANES, exp, ln_1p_exp, sigmoid, vectorised};
 use burn::tensor::{Tensor, activation::log_sigmoid};
 
@@ -147,7 +147,7 @@ fn through_share(z: f32, own: f32, older: f32) -> f32 {
 }
 
 impl Normaliser for StickBreaking {
-    fn weigh(&self, row: &mut [f32], Place { own, .. }: Place) -> Weighed {
+    fn weigh(&self, row: &mut [f32], RowPosition { own, .. }: RowPosition) -> Weighed {
         let (seen, later) = row.split_at_mut(own + 1);
         if !self.attend_current {
             seen[own] = f32::NEG_INFINITY;
@@ -160,7 +160,7 @@ impl Normaliser for StickBreaking {
         Weighed { divisor: 1.0, kept: rest }
     }
 
-    fn weigh_again(&self, row: &mut [f32], place: Place, _: f32) {
+    fn weigh_again(&self, row: &mut [f32], place: RowPosition, _: f32) {
         self.weigh(row, place);
     }
 

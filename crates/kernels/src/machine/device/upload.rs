@@ -52,9 +52,9 @@ mod cache {
         static UPLOADED: Cell<u64> = const { Cell::new(0) };
     }
 
-    static KEPT: Mutex<VecDeque<Entry>> = Mutex::new(VecDeque::new());
+    static KEPT: Mutex<VecDeque<Upload>> = Mutex::new(VecDeque::new());
 
-    struct Entry {
+    struct Upload {
         device: Device,
         /// Whether the tensor is one with autodiff, and of which strategy: devices are equal without it.
         autodiff: Option<GradientCheckpointingStrategy>,
@@ -88,7 +88,7 @@ mod cache {
             _ => None,
         };
         let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
-        let same = |entry: &Entry| {
+        let same = |entry: &Upload| {
             entry.device == *device
                 && entry.autodiff == autodiff
                 && entry.data.dtype() == data.dtype()
@@ -104,7 +104,7 @@ mod cache {
             }
         }
         let tensor: Tensor<D, K> = upload(data.clone(), device);
-        kept.push_front(Entry { device: device.clone(), autodiff, data, tensor: Box::new(tensor.clone()) });
+        kept.push_front(Upload { device: device.clone(), autodiff, data, tensor: Box::new(tensor.clone()) });
         let mut bytes = 0;
         kept.retain(|entry| {
             bytes += entry.data.as_bytes().len();

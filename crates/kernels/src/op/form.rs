@@ -1,11 +1,11 @@
-//! Where an operation is computed.
+//! The form of an operation that computes: on the CPU, on the GPU, or the reference.
 
 use super::{Any, Op, PlainGradient};
 use crate::reference_in_use;
 use burn::backend::{DispatchDevice, GradientCheckpointingStrategy, TensorMetadata};
 use burn::tensor::DType;
 
-pub(super) enum Place {
+pub(super) enum Form {
     Cpu,
     #[cfg(feature = "gpu")]
     Gpu,
@@ -26,7 +26,7 @@ enum Kernels {
     Gpu,
 }
 
-pub(super) fn place<O: Op<N, M>, const N: usize, const M: usize>(op: &O, inputs: &[Any; N]) -> Place {
+pub(super) fn form<O: Op<N, M>, const N: usize, const M: usize>(op: &O, inputs: &[Any; N]) -> Form {
     let constants = op.constants();
     let types: Vec<DType> = inputs.iter().chain(&constants).map(Any::dtype).collect();
     let taken = |dtype: &DType| *dtype == DType::F32 || (O::TAKES_BF16 && *dtype == DType::BF16);
@@ -38,20 +38,20 @@ pub(super) fn place<O: Op<N, M>, const N: usize, const M: usize>(op: &O, inputs:
     };
     let suits = |kernels| (O::TAKES_EMPTY || !inputs.iter().any(Any::is_empty)) && suits(kernels);
     match kernels {
-        Some(Kernels::Cpu) if types.iter().all(taken) && suits(Kernels::Cpu) => Place::Cpu,
+        Some(Kernels::Cpu) if types.iter().all(taken) && suits(Kernels::Cpu) => Form::Cpu,
         #[cfg(feature = "gpu")]
         Some(Kernels::Gpu) if types.iter().all(|dtype| *dtype == DType::F32) && suits(Kernels::Gpu) => {
-            Place::Gpu
+            Form::Gpu
         }
         kernels => {
             let (DType::F16 | DType::BF16, Some(gradient)) = (types[0], O::ROUNDED) else {
-                return Place::Reference;
+                return Form::Reference;
             };
             match kernels.filter(|kernels| suits(*kernels)) {
-                Some(Kernels::Cpu) => Place::RoundedCpu(gradient),
+                Some(Kernels::Cpu) => Form::RoundedCpu(gradient),
                 #[cfg(feature = "gpu")]
-                Some(Kernels::Gpu) => Place::RoundedGpu(gradient),
-                None => Place::RoundedReference(types[0]),
+                Some(Kernels::Gpu) => Form::RoundedGpu(gradient),
+                None => Form::RoundedReference(types[0]),
             }
         }
     }

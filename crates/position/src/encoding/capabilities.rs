@@ -60,8 +60,15 @@ pub enum BiasUse {
     FirstHeads(usize),
 }
 
-/// What an encoding does with scores, beside its bias. One of them for an encoding; of those of a layer together, the last
-/// in this order is told.
+impl From<bool> for BiasUse {
+    /// Of every head, or of none.
+    fn from(adds: bool) -> Self {
+        if adds { Self::AllHeads } else { Self::None }
+    }
+}
+
+/// What an encoding does with scores, beside its bias. Where a layer has several encodings, [`Capabilities::and`] keeps the
+/// variant that stands last here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ScoreUse {
     /// Nothing that the model must know before.

@@ -11,7 +11,9 @@
 //! operations of the formula. Interpolated by s, distances, positions and frequencies are divided by s.
 
 use crate::distance::{as_block, bias_by_distance, of_block};
-use crate::encoding::{BiasUse, Capabilities, Configure, Dimensions, Extrapolation, Position, PositionUse, QueryBlock, check_base};
+use crate::encoding::{
+    Capabilities, Configure, Dimensions, Extrapolation, Position, PositionUse, QueryBlock, check_base,
+};
 use crate::formula::parameter::{Parameter, ParameterKeys, of_sizes};
 use crate::formula::{Formula, Value, is_reserved};
 use crate::frequency::{Frequencies, Rotation};
@@ -336,7 +338,7 @@ impl Position for Formulas {
         Capabilities {
             position_use,
             is_relative_qk: self.rotation.is_some(),
-            bias_use: if self.bias.is_some() { BiasUse::AllHeads } else { BiasUse::None },
+            bias_use: self.bias.is_some().into(),
             scratch_per_score: self.bias.as_ref().map_or(1, Formula::operations).max(1),
             ..Capabilities::default()
         }

@@ -13,7 +13,10 @@
 use super::learned::past_the_table;
 use super::t5::Buckets;
 use crate::distance::bias_by_distance;
-use crate::encoding::{BiasUse, Capabilities, Configure, Dimensions, Domain, Extrapolation, HeadUse, Position, QueryBlock, Rows, check_at_least};
+use crate::encoding::{
+    Capabilities, Configure, Dimensions, Domain, Extrapolation, HeadUse, Position, QueryBlock, Rows,
+    check_at_least,
+};
 use crate::frequency::Side;
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
@@ -165,7 +168,7 @@ impl Position for Tupe {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             head_use: HeadUse::Widens,
-            bias_use: if self.rel_table.is_some() { BiasUse::AllHeads } else { BiasUse::None },
+            bias_use: self.rel_table.is_some().into(),
             domain: Domain::Rows(self.table.lazy_shape()[0]),
             ..Capabilities::default()
         }
@@ -181,9 +184,7 @@ impl Position for Tupe {
 
     fn bias(&self, block: QueryBlock<'_>) -> Bias {
         match &self.rel_table {
-            Some(table) => {
-                bias_by_distance(block, |distances| self.buckets.read(table.val(), distances))
-            }
+            Some(table) => bias_by_distance(block, |distances| self.buckets.read(table.val(), distances)),
             None => Bias::None,
         }
     }

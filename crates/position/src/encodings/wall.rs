@@ -12,7 +12,10 @@
 //!
 //! [`fading_scores`] computes the scores of a block of queries; no exponent above 0 is taken.
 
-use crate::encoding::{BiasUse, Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Heads, Position, PositionUse, QueryBlock, ScoreUse};
+use crate::encoding::{
+    Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Heads, Position, PositionUse, QueryBlock,
+    ScoreUse,
+};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::per_layer::at_layer;
@@ -118,7 +121,7 @@ impl Position for Wall {
         Capabilities {
             position_use: PositionUse::Order,
             head_use: HeadUse::Reads,
-            bias_use: if self.w_s.is_some() { BiasUse::AllHeads } else { BiasUse::None },
+            bias_use: self.w_s.is_some().into(),
             reads_input: true,
             score_use: ScoreUse::Computes,
             ..Capabilities::default()
@@ -159,7 +162,8 @@ mod tests {
         let positions = Positions::range(0..6);
         let inputs = Inputs::random("", 6, &device);
         let [q, k, _] = inputs.qkv.clone();
-        let block = QueryBlock { rows: inputs.rows(&wall, 0, &positions), queries: &(2..6), input: &inputs.hidden };
+        let block =
+            QueryBlock { rows: inputs.rows(&wall, 0, &positions), queries: &(2..6), input: &inputs.hidden };
         let products = q.clone().matmul(k.clone().swap_dims(2, 3));
         let scores = Tensor::zeros([1, 2, 4, 6], &device);
         let found = wall.scores(scores, Heads { q: &q.slice_dim(2, 2..6), k: &k, scale: 0.5 }, block);

@@ -39,8 +39,7 @@ impl Reading {
 
     /// Hook (a) of every encoding of the layer, in order.
     pub fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>) -> Tensor<3> {
-        self.readers(rows.layer, rows.positions)
-            .fold(hidden, |hidden, reader| reader.encoding.embed(hidden, reader.rows(rows), &mut None))
+        self.embed_piece(hidden, rows, &mut Vec::new())
     }
 
     /// Hook (b), described: the rotation of the one encoding of the layer that rotates.

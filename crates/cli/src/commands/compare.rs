@@ -1,16 +1,16 @@
 //! `longwave compare`: the paired differences of two runs, of two readings, or of several seeds of each.
 
 use crate::options::{extensions, one_of, one_value, parsed};
-use crate::output::{lines, json_lines, width};
+use crate::output::{json_lines, lines, width};
 use clap::Args;
 use longwave_core::{Error, Result};
 use longwave_eval::{Metric, Reference, row};
 use longwave_position::Tokens;
 use longwave_report::grid::{Entry, Format, Grid, Header};
-use longwave_study::difference::Over;
-use longwave_study::compare::{Comparison, Comparisons, Filter, Side, compare};
-use longwave_study::document::STORE;
 use longwave_study::Store;
+use longwave_study::compare::{Comparison, Comparisons, Filter, Side, compare};
+use longwave_study::difference::Over;
+use longwave_study::document::STORE;
 use std::path::{Path, PathBuf};
 
 /// Compare two runs, two readings or several seeds wherever they were measured alike
@@ -163,9 +163,9 @@ fn matching(pattern: &Path) -> Result<Vec<PathBuf>> {
 fn matches(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,
-        Some((before, after)) => name
-            .strip_prefix(before)
-            .is_some_and(|rest| (0..=rest.len()).any(|at| rest.is_char_boundary(at) && matches(after, &rest[at..]))),
+        Some((before, after)) => name.strip_prefix(before).is_some_and(|rest| {
+            (0..=rest.len()).any(|at| rest.is_char_boundary(at) && matches(after, &rest[at..]))
+        }),
     }
 }
 
@@ -230,10 +230,9 @@ fn fitted(whole: Grid, width: Option<usize>, table: impl Fn(&[Column]) -> Grid) 
         }
     }
     if !left_out.is_empty() {
-        fitted.notes.push(format!(
-            "the terminal is too narrow for {}; `--json` has everything",
-            left_out.join(", ")
-        ));
+        fitted
+            .notes
+            .push(format!("the terminal is too narrow for {}; `--json` has everything", left_out.join(", ")));
     }
     fitted
 }
@@ -249,13 +248,13 @@ fn table(title: &str, metric: Metric, compared: &Comparisons, columns: &[Column]
     } else {
         unit.to_owned()
     };
-    let mut notes = vec![format!(
-        "{name} in {}, paired by {by}; {better} 0 the first is better",
-        metric.unit()
-    )];
+    let mut notes =
+        vec![format!("{name} in {}, paired by {by}; {better} 0 the first is better", metric.unit())];
     let repeats = compared.list.iter().filter(|one| one.repeats).count();
     if repeats > 0 {
-        notes.push(format!("= repeats the numbers of a line above, so Holm's correction counts it once ({repeats})"));
+        notes.push(format!(
+            "= repeats the numbers of a line above, so Holm's correction counts it once ({repeats})"
+        ));
     }
     notes.extend(compared.notes.iter().cloned());
     Grid {

@@ -243,7 +243,8 @@ fn check_is_of_evaluation(assignment: &str) -> Result<()> {
         }
         _ => return Ok(()),
     };
-    Err(Error::usage(format!("`{key}` is no key of an evaluation, which is all that `--set` changes here")).hint(hint))
+    Err(Error::usage(format!("`{key}` is no key of an evaluation, which is all that `--set` changes here"))
+        .hint(hint))
 }
 
 /// Steps separated by commas, or a word.

@@ -79,7 +79,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 /// Writes a file of `PyTorch` with the weights.
-fn for_pytorch(arguments: &Arguments, folder: &Path, trained: &Trained, document: &toml::Table) -> Result<()> {
+fn for_pytorch(
+    arguments: &Arguments,
+    folder: &Path,
+    trained: &Trained,
+    document: &toml::Table,
+) -> Result<()> {
     let train = trained.config.train.length;
     let extend = one_extension(arguments.extend.as_deref())?;
     let longest = match arguments.length {
@@ -93,8 +98,10 @@ fn for_pytorch(arguments: &Arguments, folder: &Path, trained: &Trained, document
     let kind = extend.kind();
     torch::export(folder, &arguments.run, trained, document, &Extended { extend, longest })?;
     let shown = folder.display();
-    status(&format!("wrote {shown}: `{shown}/model.py` computes the model with PyTorch alone, read with `{kind}`; `longwave import {shown}` \
-                     reads it back, trained further or not"));
+    status(&format!(
+        "wrote {shown}: `{shown}/model.py` computes the model with PyTorch alone, read with `{kind}`; `longwave import {shown}` \
+                     reads it back, trained further or not"
+    ));
     Ok(())
 }
 
@@ -123,7 +130,9 @@ fn scaling(arguments: &Arguments, train: usize) -> Result<Option<StageReading>> 
                 "`--extend {}` needs the longest text: the files say it, and have one scale for every length",
                 extend.kind()
             ))
-            .hint("add `--length 4L`, or write the scale, as in `--extend '{ kind = \"yarn\", scale = 4.0 }'`"));
+            .hint(
+                "add `--length 4L`, or write the scale, as in `--extend '{ kind = \"yarn\", scale = 4.0 }'`",
+            ));
         }
     };
     if length < train {

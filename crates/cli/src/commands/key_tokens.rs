@@ -101,11 +101,10 @@ fn check_file(file: &Path) -> Result<()> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
     match folder.filter(|folder| !folder.is_dir()) {
         None => Ok(()),
-        Some(folder) => Err(Error::usage(format!(
-            "cannot write `{shown}`: there is no folder `{}`",
-            folder.display()
-        ))
-        .hint("make the folder first, or name a file in another one")),
+        Some(folder) => {
+            Err(Error::usage(format!("cannot write `{shown}`: there is no folder `{}`", folder.display()))
+                .hint("make the folder first, or name a file in another one"))
+        }
     }
 }
 

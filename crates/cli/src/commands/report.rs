@@ -112,8 +112,9 @@ fn parse_points(text: &str) -> std::result::Result<f64, String> {
         Some(number * points)
     });
     // A page of a PDF has 14,400 points at most.
-    size.filter(|points| (1.0..=14_400.0).contains(points))
-        .ok_or_else(|| "write a number and `pt`, `mm`, `cm` or `in`, such as `85mm`; 1pt to 14400pt".to_owned())
+    size.filter(|points| (1.0..=14_400.0).contains(points)).ok_or_else(|| {
+        "write a number and `pt`, `mm`, `cm` or `in`, such as `85mm`; 1pt to 14400pt".to_owned()
+    })
 }
 
 /// Makes the folder that a report is written into, which holds nothing but an earlier report, unless it is what is reported.
@@ -140,7 +141,10 @@ fn check_has_plan(folder: &Path) -> Result<()> {
     if !folder.join("plan.json").is_file() {
         return Ok(());
     }
-    let text = format!("`{}` is a study that has lost its `plan.toml`, and cannot be reported again", folder.display());
+    let text = format!(
+        "`{}` is a study that has lost its `plan.toml`, and cannot be reported again",
+        folder.display()
+    );
     Err(Error::usage(text).hint("`longwave study FILE --collect` writes its tables, claims and page"))
 }
 

@@ -50,7 +50,9 @@ fn list(store: &Store) -> Result<()> {
     let keys = store.begun()?;
     if keys.is_empty() {
         let folder = store.folder().display();
-        status(&format!("`{folder}` holds no runs: no study was run. `longwave train` has a folder for each run, as runs/rope-0"));
+        status(&format!(
+            "`{folder}` holds no runs: no study was run. `longwave train` has a folder for each run, as runs/rope-0"
+        ));
         return Ok(());
     }
     let users = users(store)?;

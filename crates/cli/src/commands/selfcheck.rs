@@ -31,8 +31,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         return list();
     }
     if let Some(short) = arguments.lengths.iter().find(|length| **length < parity::SHORTEST) {
-        let least = format!("it must be at least {}, so that a third of it is a text to train on", parity::SHORTEST);
-        return Err(Error::value("--lengths", short.to_string(), least).hint("leave it out for lengths from 37 to 1000"));
+        let least =
+            format!("it must be at least {}, so that a third of it is a text to train on", parity::SHORTEST);
+        return Err(Error::value("--lengths", short.to_string(), least)
+            .hint("leave it out for lengths from 37 to 1000"));
     }
     let machine = arguments.compute.open()?;
     introduce(&machine);
@@ -58,7 +60,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if failed > 0 {
         return Err(selfcheck::failure(failed));
     }
-    lines(&format!("\nall {count} checks passed{}\n", if arguments.full { ", and every line of the table" } else { "" }))
+    lines(&format!(
+        "\nall {count} checks passed{}\n",
+        if arguments.full { ", and every line of the table" } else { "" }
+    ))
 }
 
 /// How close the device comes to the CPU in everything, line by line; the number of lines that failed.

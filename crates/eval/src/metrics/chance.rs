@@ -31,7 +31,8 @@ impl Measure for Chance {
     }
 
     fn csv_columns(&self) -> Vec<ColumnInfo> {
-        let share = "of a task, the `accuracy` of a guess that is always the most frequent token, from 0 to 1";
+        let share =
+            "of a task, the `accuracy` of a guess that is always the most frequent token, from 0 to 1";
         vec![ColumnInfo::number(CHANCE, share)]
     }
 

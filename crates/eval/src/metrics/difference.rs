@@ -20,7 +20,10 @@ impl Measure for Difference {
 
     fn csv_columns(&self) -> Vec<ColumnInfo> {
         vec![
-            ColumnInfo::text("against", "the reading that `difference` is taken to: `window_baseline`, or a config as JSON"),
+            ColumnInfo::text(
+                "against",
+                "the reading that `difference` is taken to: `window_baseline`, or a config as JSON",
+            ),
             ColumnInfo::number("difference", "the loss minus that of the other reading, in nats per token"),
             ColumnInfo::number("difference_se", "standard error of `difference` over documents"),
         ]

@@ -53,7 +53,10 @@ impl Measure for ExactMatch {
 
     fn csv_columns(&self) -> Vec<ColumnInfo> {
         vec![
-            ColumnInfo::number("exact_match", "share of the sequences whose whole answer is right, from 0 to 1"),
+            ColumnInfo::number(
+                "exact_match",
+                "share of the sequences whose whole answer is right, from 0 to 1",
+            ),
             ColumnInfo::number("exact_match_se", "standard error of `exact_match` over sequences"),
             ColumnInfo::number(LOW, "lower end of the 95% interval of `exact_match`"),
             ColumnInfo::number(HIGH, "upper end of the 95% interval of `exact_match`"),

@@ -5,8 +5,7 @@ use super::rules::{Documents, Given, Rules};
 use crate::plan::{Plan, Window, full_windows};
 use longwave_core::Result;
 
-const BUCKET: Key =
-    Key::tokens("bucket", "places that are averaged into one point. Default: `\"L/8\"`.");
+const BUCKET: Key = Key::tokens("bucket", "places that are averaged into one point. Default: `\"L/8\"`.");
 
 /// See [`by_position`].
 #[derive(Clone, Copy, Debug)]

@@ -5,11 +5,9 @@ use super::rules::{Documents, Given, Rules};
 use crate::plan::{Plan, Window, full_windows};
 use longwave_core::Result;
 
-const WINDOW_STRIDE: Key = Key::tokens(
-    "window_stride",
-    "tokens from one window's beginning to the next. Default: `max_length`.",
-)
-.always_in_rows();
+const WINDOW_STRIDE: Key =
+    Key::tokens("window_stride", "tokens from one window's beginning to the next. Default: `max_length`.")
+        .always_in_rows();
 
 /// See [`fixed_target`].
 #[derive(Clone, Copy, Debug)]

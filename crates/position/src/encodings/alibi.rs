@@ -14,8 +14,8 @@ use crate::distance::{DistanceBias, upload};
 use crate::encoding::{BiasUse, Configure, Dimensions, Extrapolation};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
-use crate::positions::Positions;
 use crate::per_layer::at_layer;
+use crate::positions::Positions;
 use crate::summary::Summary;
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor};
@@ -222,7 +222,8 @@ impl DistanceBias for Alibi {
         if self.slopes.is_some() {
             return Vec::new();
         }
-        let rows = self.fixed.iter().enumerate().map(|(head, slope)| vec![head as f64, slope / positions.scale()]);
+        let rows =
+            self.fixed.iter().enumerate().map(|(head, slope)| vec![head as f64, slope / positions.scale()]);
         vec![Summary::new("slopes", &["head", "slope"], rows.collect())]
     }
 }

@@ -227,10 +227,11 @@ mod tests {
                     .map(|table| Param::from_tensor(table.val().expand(shape)));
                 assert!(shared.r.dims() != shape || shared.w.dims() != shape || shared.th.dims() != shape);
                 let full = ComplexOrder { r, w, th, complex: false, unit: 1.0 };
-                let off: f32 = (shared.embed(hidden.clone(), rows, &mut None) - full.embed(hidden.clone(), rows, &mut None))
-                    .abs()
-                    .max()
-                    .into_scalar();
+                let off: f32 = (shared.embed(hidden.clone(), rows, &mut None)
+                    - full.embed(hidden.clone(), rows, &mut None))
+                .abs()
+                .max()
+                .into_scalar();
                 assert!(off == 0.0, "{text}: {off}");
             }
         }

@@ -7,7 +7,10 @@
 
 use super::{kerple::LEAST, kerple::logarithmic};
 use crate::distance::{as_block, consecutive, of_block};
-use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, Heads, Position, PositionUse, QueryBlock, ScoreForm, check_hidden};
+use crate::encoding::{
+    Capabilities, Configure, Dimensions, Extrapolation, Heads, Position, PositionUse, QueryBlock, ScoreForm,
+    check_hidden,
+};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::per_layer::{at_layer, linear};

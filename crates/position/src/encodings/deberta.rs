@@ -16,7 +16,10 @@
 use super::learned;
 use super::learned::Learned;
 use crate::distance::{ChosenRows, chosen_by_distance};
-use crate::encoding::{Capabilities, Configure, Dimensions, Domain, Extrapolation, HeadUse, Heads, Position, PositionUse, QueryBlock, Rows, ScoreForm, ScoreUse, check_at_least};
+use crate::encoding::{
+    Capabilities, Configure, Dimensions, Domain, Extrapolation, HeadUse, Heads, Position, PositionUse,
+    QueryBlock, Rows, ScoreForm, ScoreUse, check_at_least,
+};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::per_layer::at_layer;
@@ -167,7 +170,9 @@ impl Position for Deberta {
     fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>, before: &mut Option<Tensor<3>>) -> Tensor<3> {
         match &self.absolute {
             // The table enters before what it takes for the first block.
-            Some(absolute) if rows.layer == self.absolute_from => absolute.embed(hidden, Rows { layer: 0, ..rows }, before),
+            Some(absolute) if rows.layer == self.absolute_from => {
+                absolute.embed(hidden, Rows { layer: 0, ..rows }, before)
+            }
             _ => hidden,
         }
     }
@@ -228,7 +233,11 @@ mod tests {
             let encoding = build(text, &device);
             let changed = |layer| {
                 let rows = Rows::new(layer, &tokens, &positions);
-                (encoding.embed(hidden.clone(), rows, &mut None) - hidden.clone()).abs().max().into_scalar::<f32>() > 0.0
+                (encoding.embed(hidden.clone(), rows, &mut None) - hidden.clone())
+                    .abs()
+                    .max()
+                    .into_scalar::<f32>()
+                    > 0.0
             };
             (0..dimensions().layers).map(changed).collect()
         };

@@ -10,7 +10,10 @@
 //! runs in f32 on a device, from distances made in f64. Interpolated by s, both positions are divided by s.
 
 use crate::distance::{as_block, consecutive, of_block, upload};
-use crate::encoding::{BiasUse, Capabilities, Configure, Dimensions, Extrapolation, Position, QueryBlock, check_hidden, check_positive};
+use crate::encoding::{
+    BiasUse, Capabilities, Configure, Dimensions, Extrapolation, Position, QueryBlock, check_hidden,
+    check_positive,
+};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::per_layer::{at_layer, linear};

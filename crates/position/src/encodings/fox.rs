@@ -10,7 +10,9 @@
 //!
 //! F is a running sum in f32: at F = 1000 a difference is right to 6e-5.
 
-use crate::encoding::{BiasUse, Capabilities, Configure, Dimensions, Extrapolation, Position, PositionUse, QueryBlock};
+use crate::encoding::{
+    BiasUse, Capabilities, Configure, Dimensions, Extrapolation, Position, PositionUse, QueryBlock,
+};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::per_layer::at_layer;

@@ -19,8 +19,8 @@ use crate::parameter::ParameterSpec;
 use crate::per_layer::at_layer;
 use crate::positions::Positions;
 use burn::module::{Module, Param};
-use burn::tensor::{Device, Tensor};
 use burn::tensor::activation::softplus;
+use burn::tensor::{Device, Tensor};
 use longwave_core::Result;
 use longwave_kernels::SlopeGates;
 use schemars::JsonSchema;
@@ -167,8 +167,11 @@ mod tests {
         let device = Device::flex();
         let positions = Positions::range(3..9);
         let inputs = Inputs::random("", 6, &device);
-        let block =
-            QueryBlock { rows: crate::encoding::Rows::new(0, &inputs.tokens, &positions), queries: &(4..6), input: &inputs.hidden };
+        let block = QueryBlock {
+            rows: crate::encoding::Rows::new(0, &inputs.tokens, &positions),
+            queries: &(4..6),
+            input: &inputs.hidden,
+        };
         for (gate, factor) in [("key", 1.0), ("query", 1.0), ("both", 2.0)] {
             let encoding = build(&format!("kind = 'grape_a'\ngate = '{gate}'"), &device);
             let (q, k) = (Tensor::zeros([1, 2, 2, 4], &device), Tensor::zeros([1, 2, 6, 4], &device));

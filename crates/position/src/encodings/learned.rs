@@ -15,7 +15,9 @@
 //!
 //! The extension `linear` divides every position by its scale before any of them.
 
-use crate::encoding::{Capabilities, Configure, Dimensions, Domain, Extrapolation, Position, Rows, check_positive};
+use crate::encoding::{
+    Capabilities, Configure, Dimensions, Domain, Extrapolation, Position, Rows, check_positive,
+};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::positions::Positions;

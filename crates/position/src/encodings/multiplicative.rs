@@ -5,7 +5,10 @@
 //! past `table_size` is rejected; interpolated by s, the table is read at m / s, between rows.
 
 use super::learned::past_the_table;
-use crate::encoding::{Capabilities, Configure, Dimensions, Domain, Extrapolation, Position, Rows, check_at_least, check_positive};
+use crate::encoding::{
+    Capabilities, Configure, Dimensions, Domain, Extrapolation, Position, Rows, check_at_least,
+    check_positive,
+};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::positions::Positions;
@@ -77,8 +80,7 @@ impl Position for Multiplicative {
             return hidden;
         }
         let [size, width] = self.table.dims();
-        let places: Vec<Between> =
-            rows.positions.values().iter().map(|m| Between::rows(*m, size)).collect();
+        let places: Vec<Between> = rows.positions.values().iter().map(|m| Between::rows(*m, size)).collect();
         let shape = [rows.positions.rows(), rows.positions.length(), width];
         hidden * read(self.table.val(), &places).reshape(shape)
     }

@@ -18,7 +18,10 @@
 //! biases a block of queries walks back over the keys, a chunk of rows at a time.
 
 use crate::convolution::causal;
-use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Heads, Position, PositionUse, QueryBlock, ScoreForm, ScoreUse, check_at_least, check_at_most, check_positive};
+use crate::encoding::{
+    Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Heads, Position, PositionUse, QueryBlock,
+    ScoreForm, ScoreUse, check_at_least, check_at_most, check_positive,
+};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::per_layer::at_layer;

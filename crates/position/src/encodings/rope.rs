@@ -40,7 +40,7 @@ pub use schedule::{Spacing, Tau};
 use crate::encoding::{
     Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Position, PositionUse, Rows, check_base,
 };
-use crate::frequency::{Frequencies, Rotation, share_of_bands, Side};
+use crate::frequency::{Frequencies, Rotation, Side, share_of_bands};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use burn::module::{Module, Param};

@@ -11,7 +11,10 @@
 //! rejected.
 
 use crate::distance::{of_block, upload};
-use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, Heads, Position, PositionUse, QueryBlock, ScoreUse, check_positive};
+use crate::encoding::{
+    Capabilities, Configure, Dimensions, Extrapolation, Heads, Position, PositionUse, QueryBlock, ScoreUse,
+    check_positive,
+};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::positions::Positions;

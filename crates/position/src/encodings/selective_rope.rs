@@ -232,7 +232,10 @@ mod tests {
         let rows =
             Rows { input: Some(LayerInput { all: &input, first: 2 }), ..Rows::new(0, &tokens, &positions) };
         let norm = |x: Tensor<4>| x.square().sum_dim(3).sqrt();
-        let off = (norm(encoding.map_heads(q.clone(), Side::Query, rows)) - norm(q)).abs().max().into_scalar::<f32>();
+        let off = (norm(encoding.map_heads(q.clone(), Side::Query, rows)) - norm(q))
+            .abs()
+            .max()
+            .into_scalar::<f32>();
         assert!(off < 1e-5, "{off}");
     }
 

@@ -8,7 +8,10 @@
 //! by s first.
 
 use crate::distance::{ChosenRows, chosen_by_distance};
-use crate::encoding::{Capabilities, Configure, Dimensions, Domain, Extrapolation, HeadUse, Heads, Position, PositionUse, QueryBlock, ScoreForm, ScoreUse};
+use crate::encoding::{
+    Capabilities, Configure, Dimensions, Domain, Extrapolation, HeadUse, Heads, Position, PositionUse,
+    QueryBlock, ScoreForm, ScoreUse,
+};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::per_layer::at_layer;

@@ -23,7 +23,10 @@
 //! their inner product: `q' = [q + u | g turned to i]`, `k' = [k | cos(j w) | sin(j w)]`. Where rows are read at
 //! consecutive positions, the kernel gets `r_n` of every distance instead: `head_dim` channels for each, and not `width`.
 
-use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, HeadUse, MapsByDistance, Position, PositionUse, QueryBlock, Rows, ScoreForm, check_base};
+use crate::encoding::{
+    Capabilities, Configure, Dimensions, Extrapolation, HeadUse, MapsByDistance, Position, PositionUse,
+    QueryBlock, Rows, ScoreForm, check_base,
+};
 use crate::frequency::{Frequencies, Side};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;

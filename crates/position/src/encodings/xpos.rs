@@ -125,7 +125,8 @@ impl Position for Xpos {
             |of: fn(f64, f64) -> f64| positions.in_text().iter().copied().reduce(of).unwrap_or_default();
         let (first, last) = (fold(f64::min), fold(f64::max));
         let scale_base = self.decay.scale_base * positions.scale();
-        let centre = self.decay.centre.map_or_else(|| first.midpoint(last), |centre| centre * positions.scale());
+        let centre =
+            self.decay.centre.map_or_else(|| first.midpoint(last), |centre| centre * positions.scale());
         let reach = (last - centre).abs().max((first - centre).abs());
         let slowest = self.decay.zeta.iter().map(|zeta| zeta.ln().abs()).fold(0.0, f64::max);
         let largest = LARGEST_EXPONENT * scale_base / slowest;

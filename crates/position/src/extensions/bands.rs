@@ -137,8 +137,8 @@ mod tests {
     fn random_frequencies_are_of_the_bands_that_are_taken_out() {
         let trained = read("'rope'", "'direct'").unwrap();
         let drawn = |keys: &str| read("'rope'", &format!("{{ kind = 'bands', {keys} }}")).unwrap().inv_freq;
-        let [half, again, other] = ["random = 0", "random = 0", "random = 1"]
-            .map(|seed| drawn(&format!("keep = 0.5, {seed}")));
+        let [half, again, other] =
+            ["random = 0", "random = 0", "random = 1"].map(|seed| drawn(&format!("keep = 0.5, {seed}")));
         assert_eq!(half, again);
         assert_eq!((&half[..5], &other[..5]), (&trained.inv_freq[..5], &trained.inv_freq[..5]));
         assert!((5..10).all(|band| half[band] != other[band] && (0.0..TAU).contains(&half[band])));

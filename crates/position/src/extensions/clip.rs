@@ -59,7 +59,8 @@ impl Clip {
 
 impl FrequencyRule for Clip {
     const KIND: &'static str = "clip";
-    const DESCRIPTION: &'static str = "slows the bands that never turned in training down to a stop (Clipped RoPE)";
+    const DESCRIPTION: &'static str =
+        "slows the bands that never turned in training down to a stop (Clipped RoPE)";
     const SOURCE: &'static str = "arXiv:2602.05258 and hrlics/CoPE";
     const FORMULA: &'static str = "θ'_i = θ_i (1 + cos(π (i − c) / (d/2 − 1 − c))) / 2, for i ≥ c\n\
         c the first band with 2π / θ_i > L";

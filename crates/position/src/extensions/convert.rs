@@ -10,8 +10,8 @@
 //!
 //! [`radix`]: crate::encodings::radix
 
-use crate::encodings::radix::Radix;
 use crate::encodings::radix::DigitReading;
+use crate::encodings::radix::Radix;
 use crate::extension::{Example, Extend, Lengths, not_applicable};
 use crate::reading::Reading;
 use longwave_core::{Error, Result};

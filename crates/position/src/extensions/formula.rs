@@ -61,7 +61,8 @@ fn wrong(key: &str, text: Option<&str>, what: String) -> Error {
 
 impl Extend for Formula {
     const KIND: &'static str = "formula";
-    const DESCRIPTION: &'static str = "new frequencies and a factor on the logits, written as formulas in the config";
+    const DESCRIPTION: &'static str =
+        "new frequencies and a factor on the logits, written as formulas in the config";
     const SOURCE: &'static str = "the config";
     const FORMULA: &'static str = "θ'_i = f(θ_i, i, d, b, s, L, T), f written in the config\n\
         a'_{mn} = g(s, L, T) q'_m · k'_n / √d, g written in the config, or 1";
@@ -69,8 +70,10 @@ impl Extend for Formula {
     fn validate(&self, section: &str) -> Result<()> {
         self.scale.validate(section)?;
         match self.formulas(section)? {
-            [None, None] => Err(Error::usage(format!("`{section}`: `formula` needs `inv_freq`, `logit_scale` or both"))
-                .hint("write `{ kind = \"formula\", inv_freq = \"f / s\" }`")),
+            [None, None] => {
+                Err(Error::usage(format!("`{section}`: `formula` needs `inv_freq`, `logit_scale` or both"))
+                    .hint("write `{ kind = \"formula\", inv_freq = \"f / s\" }`"))
+            }
             _ => Ok(()),
         }
     }
@@ -87,10 +90,13 @@ impl Extend for Formula {
     fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {
         let scale = self.scale.at(lengths);
         let [inv_freq, logit_scale] = self.formulas("formula")?;
-        let factor = logit_scale.map_or(1.0, |formula| formula.number(&|name| of_lengths(name, scale, lengths)));
+        let factor =
+            logit_scale.map_or(1.0, |formula| formula.number(&|name| of_lengths(name, scale, lengths)));
         if !(factor.is_finite() && factor > 0.0) {
             let what = format!("it is {factor} at length {}", lengths.length);
-            return Err(wrong("logit_scale", self.logit_scale.as_deref(), what).hint("a factor is a number above 0"));
+            return Err(
+                wrong("logit_scale", self.logit_scale.as_deref(), what).hint("a factor is a number above 0")
+            );
         }
         let Some(formula) = inv_freq else {
             for layer in reading.layers_mut() {
@@ -111,7 +117,9 @@ impl Extend for Formula {
                     other => of_lengths(other, scale, lengths),
                 })
             });
-            if let Some((band, f)) = new.inv_freq.iter().enumerate().find(|(_, f)| !(f.is_finite() && **f >= 0.0)) {
+            if let Some((band, f)) =
+                new.inv_freq.iter().enumerate().find(|(_, f)| !(f.is_finite() && **f >= 0.0))
+            {
                 let what = format!("it is {f} for band {band} at length {}", lengths.length);
                 return Err(wrong("inv_freq", self.inv_freq.as_deref(), what)
                     .hint("a frequency is a number of at least 0, in radians a position"));

@@ -49,15 +49,14 @@ impl LambdaMask {
 
 impl Extend for LambdaMask {
     const KIND: &'static str = "lambda_mask";
-    const DESCRIPTION: &'static str = "only the first tokens and a window, at a bounded distance (LM-Infinite)";
+    const DESCRIPTION: &'static str =
+        "only the first tokens and a window, at a bounded distance (LM-Infinite)";
     const SOURCE: &'static str = "arXiv:2308.16137";
     const FORMULA: &'static str = "a'_{mn} = −∞, for m − n ≥ L and n ≥ 10\n\
         (m − n)' = min(m − n, L)";
 
     fn examples(_bands: usize, _lengths: Lengths) -> Vec<Example> {
-        vec![
-            Example::new("").shifts(Shifts::None),
-        ]
+        vec![Example::new("").shifts(Shifts::None)]
     }
 
     fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {

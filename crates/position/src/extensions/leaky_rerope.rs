@@ -98,9 +98,7 @@ impl Extend for LeakyReRope {
     }
 
     fn examples(_bands: usize, _lengths: Lengths) -> Vec<Example> {
-        vec![
-            Example::new("").changes_short_texts(),
-        ]
+        vec![Example::new("").changes_short_texts()]
     }
 
     fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {

@@ -37,7 +37,8 @@ impl FrequencyRule for Llama3 {
 
     fn validate(&self, section: &str) -> Result<()> {
         let (low, high) = (self.low_freq_factor, self.high_freq_factor);
-        check_positive(section, "low_freq_factor", low).map_err(|error| error.hint("the published one is 1.0"))?;
+        check_positive(section, "low_freq_factor", low)
+            .map_err(|error| error.hint("the published one is 1.0"))?;
         if high.is_finite() && high > low {
             return Ok(());
         }

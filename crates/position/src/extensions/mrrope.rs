@@ -41,7 +41,8 @@ keys! {
 
 impl FrequencyRule for MrRope {
     const KIND: &'static str = "mrrope";
-    const DESCRIPTION: &'static str = "mixed-radix conversion of the middle bands (MrRoPE), with YaRN's scaling";
+    const DESCRIPTION: &'static str =
+        "mixed-radix conversion of the middle bands (MrRoPE), with YaRN's scaling";
     const SOURCE: &'static str = "arXiv:2601.22181";
     const FORMULA: &'static str = "θ'_i = θ_i s^{−j(j+1)/(N(N+1))}, j = clip(i − lo, 0, N), N = max(1, hi − lo)\n\
         lo = last i with L θ_i / 2π > 32, or 0\n\

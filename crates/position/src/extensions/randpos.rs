@@ -26,7 +26,8 @@ keys! {
 
 impl Extend for RandPos {
     const KIND: &'static str = "randpos";
-    const DESCRIPTION: &'static str = "positions drawn from a longer range, as randomised training draws them";
+    const DESCRIPTION: &'static str =
+        "positions drawn from a longer range, as randomised training draws them";
     const SOURCE: &'static str = "arXiv:2305.16843";
     const FORMULA: &'static str = "m' = c_m, c_0 < c_1 < .. < c_{T−1} drawn from 0..2047";
 

@@ -29,9 +29,7 @@ impl Extend for ReRope {
     const FORMULA: &'static str = "(m − n)' = min(m − n, w), w = ⌊L/2⌋";
 
     fn examples(_bands: usize, _lengths: Lengths) -> Vec<Example> {
-        vec![
-            Example::new("").changes_short_texts(),
-        ]
+        vec![Example::new("").changes_short_texts()]
     }
 
     fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {

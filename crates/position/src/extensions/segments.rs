@@ -32,10 +32,7 @@ impl Extend for Segments {
         a'_{mn} = −∞, for ⌊m/L⌋ ≠ ⌊n/L⌋";
 
     fn examples(_bands: usize, _lengths: Lengths) -> Vec<Example> {
-        vec![
-            Example::new(""),
-            Example::new("length = 7").changes_short_texts(),
-        ]
+        vec![Example::new(""), Example::new("length = 7").changes_short_texts()]
     }
 
     fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {

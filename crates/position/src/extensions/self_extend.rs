@@ -78,8 +78,7 @@ impl SelfExtend {
         }
         farthest.check(Self::KIND, ("group", group), lengths, || {
             // The last key is at most `window` away once a group holds the whole text.
-            let least =
-                (group..=length).find(|&group| self.farthest(window, group, length) < train as f64);
+            let least = (group..=length).find(|&group| self.farthest(window, group, length) < train as f64);
             format!("take a group of at least {}, or `group = \"auto\"`", least.unwrap_or(length))
         })
     }

@@ -52,10 +52,7 @@ impl Extend for Sinks {
         (m − n)' = min(m, L − 1) − n, for m − n ≥ w";
 
     fn examples(_bands: usize, _lengths: Lengths) -> Vec<Example> {
-        vec![
-            Example::new("").shifts(Shifts::None),
-            Example::new("reindex = false").shifts(Shifts::None),
-        ]
+        vec![Example::new("").shifts(Shifts::None), Example::new("reindex = false").shifts(Shifts::None)]
     }
 
     fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {

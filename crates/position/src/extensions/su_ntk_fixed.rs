@@ -18,7 +18,8 @@ keys! {
 
 impl FrequencyRule for SuNtkFixed {
     const KIND: &'static str = "su_ntk_fixed";
-    const DESCRIPTION: &'static str = "Su's corrected base conversion: the slowest band is exactly interpolated";
+    const DESCRIPTION: &'static str =
+        "Su's corrected base conversion: the slowest band is exactly interpolated";
     const SOURCE: &'static str = "kexue.fm/archives/9706";
     const FORMULA: &'static str = "θ'_i = θ_i s^{−2(i+1)/d}";
 

@@ -21,7 +21,8 @@ keys! {
 
 impl FrequencyRule for SuNtkMixed {
     const KIND: &'static str = "su_ntk_mixed";
-    const DESCRIPTION: &'static str = "Su's mixed-radix base conversion, between interpolation and su_ntk_fixed";
+    const DESCRIPTION: &'static str =
+        "Su's mixed-radix base conversion, between interpolation and su_ntk_fixed";
     const SOURCE: &'static str = "kexue.fm/archives/9706";
     const FORMULA: &'static str = "θ'_i = θ_i s^{−c_i}, c_i = (2(i + 1) / d)^{0.625}";
 

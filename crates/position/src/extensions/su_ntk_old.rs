@@ -27,7 +27,8 @@ pub(super) fn times(old: &Frequencies, factor: f64) -> Frequencies {
 
 impl FrequencyRule for SuNtkOld {
     const KIND: &'static str = "su_ntk_old";
-    const DESCRIPTION: &'static str = "Su's first base conversion: the base grows to b s, and a base of L to one of L'";
+    const DESCRIPTION: &'static str =
+        "Su's first base conversion: the base grows to b s, and a base of L to one of L'";
     const SOURCE: &'static str = "kexue.fm/archives/9675; Oka et al., Frequency Bands in RoPE, ICLR 2026";
     const FORMULA: &'static str = "b' = b s\n\
         θ'_i = b'^{−2i/d} = θ_i s^{−2i/d}";

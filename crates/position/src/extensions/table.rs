@@ -21,7 +21,8 @@ keys! {
 
 impl Extend for LongerTable {
     const KIND: &'static str = "table";
-    const DESCRIPTION: &'static str = "makes a learned table as long as the text: interpolated, random or hierarchical";
+    const DESCRIPTION: &'static str =
+        "makes a learned table as long as the text: interpolated, random or hierarchical";
     const SOURCE: &'static str = "arXiv:2306.15595; kexue.fm/archives/7947";
     const FORMULA: &'static str = "e'_m = (1 − f) e_j + f e_{j+1}, j = ⌊u⌋, f = u − j, for N < T\n\
         u = min(m N / T, N − 1), N rows trained";
@@ -39,9 +40,7 @@ impl Extend for LongerTable {
     }
 
     fn examples(_bands: usize, _lengths: Lengths) -> Vec<Example> {
-        vec![
-            Example::new("").with_encoding("learned"),
-        ]
+        vec![Example::new("").with_encoding("learned")]
     }
 
     fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {
@@ -56,6 +55,10 @@ impl Extend for LongerTable {
             }
             any |= encoding.extend_table(&longer)?;
         }
-        if any { Ok(()) } else { Err(not_applicable(Self::KIND, "a learned table of vectors by position", reading)) }
+        if any {
+            Ok(())
+        } else {
+            Err(not_applicable(Self::KIND, "a learned table of vectors by position", reading))
+        }
     }
 }

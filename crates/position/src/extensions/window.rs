@@ -24,10 +24,7 @@ impl Extend for Window {
     const FORMULA: &'static str = "a'_{mn} = −∞, for m − n ≥ L";
 
     fn examples(_bands: usize, _lengths: Lengths) -> Vec<Example> {
-        vec![
-            Example::new(""),
-            Example::new("window = 5").changes_short_texts(),
-        ]
+        vec![Example::new(""), Example::new("window = 5").changes_short_texts()]
     }
 
     fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {

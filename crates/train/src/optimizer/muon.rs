@@ -43,7 +43,12 @@ impl Update for Muon {
     fn validate(&self, section: &str) -> Result<()> {
         for (key, value, is_allowed, allowed) in [
             ("learning_rate", self.learning_rate, self.learning_rate > 0.0, "it must be above 0"),
-            ("momentum", self.momentum, (0.0..1.0).contains(&self.momentum), "it must be at least 0 and below 1"),
+            (
+                "momentum",
+                self.momentum,
+                (0.0..1.0).contains(&self.momentum),
+                "it must be at least 0 and below 1",
+            ),
         ] {
             if !(is_allowed && value.is_finite()) {
                 let default = serde_json::to_value(Self::default()).unwrap_or_default();
@@ -69,7 +74,10 @@ impl Update for Muon {
             moved.into_iter().partition(|moved| moved.parameter.parts.is_some());
         let mut matrices = matrices.into_iter().map(|matrix| self.moved(matrix, step));
         let mut others = Adamw {}.update(others, step).into_iter();
-        places.into_iter().filter_map(|is_matrix| if is_matrix { matrices.next() } else { others.next() }).collect()
+        places
+            .into_iter()
+            .filter_map(|is_matrix| if is_matrix { matrices.next() } else { others.next() })
+            .collect()
     }
 }
 
@@ -81,7 +89,9 @@ impl Muon {
             GradientScale::Known(factor) => gradient.mul_scalar(*factor),
             GradientScale::OnDevice(factor) => gradient * (**factor).clone(),
         };
-        let mix = |momentum: Tensor<1>| momentum.mul_scalar(self.momentum) + gradient.clone().mul_scalar(1.0 - self.momentum);
+        let mix = |momentum: Tensor<1>| {
+            momentum.mul_scalar(self.momentum) + gradient.clone().mul_scalar(1.0 - self.momentum)
+        };
         let momentum = state.into_iter().fold(gradient.zeros_like(), |_, kept| kept);
         let momentum = mix(momentum);
         let direction = if self.nesterov { mix(momentum.clone()) } else { momentum.clone() };
@@ -135,7 +145,8 @@ mod tests {
     #[test]
     fn singular_values_follow_the_polynomial() {
         let diagonal = [3.0f64, 1.0, 0.25];
-        let mut expected = diagonal.map(|value| value / (diagonal.iter().map(|v| v * v).sum::<f64>().sqrt() + 1e-7));
+        let mut expected =
+            diagonal.map(|value| value / (diagonal.iter().map(|v| v * v).sum::<f64>().sqrt() + 1e-7));
         for _ in 0..5 {
             expected = expected.map(|s| 3.4445 * s - 4.7750 * s.powi(3) + 2.0315 * s.powi(5));
         }
@@ -144,13 +155,19 @@ mod tests {
             given[i * 4 + i] = *value as f32;
         }
         let wide = Tensor::<2>::from_data(TensorData::new(given.to_vec(), [3, 4]), &Device::flex());
-        for (found, is_wide) in [(orthogonalized(wide.clone(), 5), true), (orthogonalized(wide.transpose(), 5), false)] {
+        for (found, is_wide) in
+            [(orthogonalized(wide.clone(), 5), true), (orthogonalized(wide.transpose(), 5), false)]
+        {
             let columns = if is_wide { 4 } else { 3 };
             let found = numbers(found);
             for (i, expected) in expected.iter().enumerate() {
                 assert!((found[i * columns + i] - expected).abs() < 1e-5, "{found:?} {expected}");
             }
-            assert!((found.iter().map(|x| x * x).sum::<f64>() - expected.iter().map(|x| x * x).sum::<f64>()).abs() < 1e-4);
+            assert!(
+                (found.iter().map(|x| x * x).sum::<f64>() - expected.iter().map(|x| x * x).sum::<f64>())
+                    .abs()
+                    < 1e-4
+            );
         }
         assert!(expected.iter().all(|value| (0.6..1.3).contains(value)), "{expected:?}");
     }
@@ -178,7 +195,8 @@ mod tests {
         };
         let muon = Muon::default();
         let flat = |tensor: Tensor<2>| tensor.reshape([-1]);
-        let (value, gradient, kept) = (matrix(4, 12), matrix(12, 4).transpose(), matrix(4, 12).mul_scalar(0.1));
+        let (value, gradient, kept) =
+            (matrix(4, 12), matrix(12, 4).transpose(), matrix(4, 12).mul_scalar(0.1));
         let moved = Moved {
             parameter: &parameter,
             value: flat(value.clone()),

@@ -16,14 +16,14 @@
 //! `clamp((d' + 1/2) beta / beta_new - 1/2, 0, beta - 1)`; `reading = "raw"` takes the number as it is.
 
 use super::learned::INIT_STD;
-use crate::summary::Summary;
 use crate::distance::upload;
 use crate::encoding::{Configure, Dimensions, Extrapolation, Position, Rows, check_at_least, check_positive};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::positions::Positions;
-use crate::tokens::Lengths;
+use crate::summary::Summary;
 use crate::table::{Between, read};
+use crate::tokens::Lengths;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use longwave_core::{Error, Result};
@@ -122,7 +122,8 @@ impl Config {
 
     /// The first position that has no digits.
     fn reach(&self) -> f64 {
-        power(self.base() as f64, self.digits) * if self.variant == Variant::Interpolate { self.s } else { 1.0 }
+        power(self.base() as f64, self.digits)
+            * if self.variant == Variant::Interpolate { self.s } else { 1.0 }
     }
 
     /// The digits of a position, lowest first, as they are read: fractional where interpolated.
@@ -165,8 +166,9 @@ impl Configure for Config {
     const FORMULA: &'static str = "x'_m = x_m + Σ_{j=0}^{3} e_{j,δ_j(m)}, e learned\n\
         δ_j(m) = ⌊m / b^j⌋ mod b, b = 10";
     const PYTORCH: Option<&'static str> = Some(include_str!("radix.py"));
-    const EXTRAPOLATION: Extrapolation =
-        Extrapolation::Supported("defined up to `beta^digits`, with digits that training saw only as 0; `convert` needs none");
+    const EXTRAPOLATION: Extrapolation = Extrapolation::Supported(
+        "defined up to `beta^digits`, with digits that training saw only as 0; `convert` needs none",
+    );
     const VARIANTS: &'static [&'static str] = &["digits_as = 'numbers'\nbeta = 3"];
 
     fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
@@ -218,14 +220,24 @@ impl Configure for Config {
 
 /// Digits of a larger base have no rows of their own.
 fn raw_rows(key: &str, beta: usize) -> Error {
-    Error::value(key, "\"raw\"", format!("digits are rows of tables here, and there are none for {beta} and above"))
-        .hint("take \"rescaled\", or train with `position.digits_as = \"numbers\"`")
+    Error::value(
+        key,
+        "\"raw\"",
+        format!("digits are rows of tables here, and there are none for {beta} and above"),
+    )
+    .hint("take \"rescaled\", or train with `position.digits_as = \"numbers\"`")
 }
 
 impl Radix {
     /// Reads positions in a larger base with the trained rows or weights; see
     /// [`convert`](crate::extensions::convert).
-    pub fn convert(&mut self, base: Option<usize>, reading: DigitReading, divided: bool, lengths: Lengths) -> Result<()> {
+    pub fn convert(
+        &mut self,
+        base: Option<usize>,
+        reading: DigitReading,
+        divided: bool,
+        lengths: Lengths,
+    ) -> Result<()> {
         let Config { variant, digits_as, beta, .. } = self.config;
         if divided || variant != Variant::Direct {
             return Err(Error::usage("`radix` was trained with positions that are not read directly")
@@ -236,8 +248,12 @@ impl Radix {
         }
         let base = base.unwrap_or_else(|| self.config.larger_base(lengths));
         if base < beta {
-            return Err(Error::value("beta_new", base, format!("it must be at least the trained base, {beta}"))
-                .hint("leave it out for the least base that the length needs"));
+            return Err(Error::value(
+                "beta_new",
+                base,
+                format!("it must be at least the trained base, {beta}"),
+            )
+            .hint("leave it out for the least base that the length needs"));
         }
         if base > beta {
             self.config.variant = Variant::Convert;
@@ -284,7 +300,8 @@ impl Radix {
 
 impl Position for Radix {
     fn parameters(&self) -> Vec<ParameterSpec> {
-        let table = self.table.as_ref().map(|_| ParameterSpec::decayed("table", &["digits", "beta", "width"]));
+        let table =
+            self.table.as_ref().map(|_| ParameterSpec::decayed("table", &["digits", "beta", "width"]));
         let weights = self.weights.as_ref().map(|_| ParameterSpec::decayed("weights", &["digits", "width"]));
         table.into_iter().chain(weights).collect()
     }
@@ -336,7 +353,8 @@ impl Position for Radix {
         let rows = pairs.map(|(&m, &read)| [vec![m], self.config.coordinates(read)].concat());
         // The lowest digit comes first.
         let names: Vec<String> = (0..self.config.digits).map(|j| format!("digit {j}")).collect();
-        let columns: Vec<&str> = std::iter::once("position").chain(names.iter().map(String::as_str)).collect();
+        let columns: Vec<&str> =
+            std::iter::once("position").chain(names.iter().map(String::as_str)).collect();
         vec![Summary::new("digits as they are read, the lowest first", &columns, rows.collect())]
     }
 }

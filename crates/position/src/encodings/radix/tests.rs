@@ -34,7 +34,8 @@ fn the_least_base_keeps_the_highest_digit_in_range() {
         };
         let largest = |beta, upto: usize| {
             let read = |m: usize| config(beta, DigitReading::Raw).coordinates(m as f64);
-            let digits = (0..upto).map(read).reduce(|a, b| a.iter().zip(&b).map(|(a, b)| a.max(*b)).collect());
+            let digits =
+                (0..upto).map(read).reduce(|a, b| a.iter().zip(&b).map(|(a, b)| a.max(*b)).collect());
             digits.unwrap()
         };
         let (trained, read) = (largest(10, train), largest(base, length));

@@ -63,8 +63,10 @@ impl Config {
         match other.into_iter().find(|(_, given, _)| *given) {
             None => Ok(()),
             Some((key, _, value)) => {
-                let allowed = format!("with `{section}.learned` every band turns, by halves and as it is learned");
-                Err(Error::value(&format!("{section}.{key}"), value, allowed).hint("leave one of the two out"))
+                let allowed =
+                    format!("with `{section}.learned` every band turns, by halves and as it is learned");
+                Err(Error::value(&format!("{section}.{key}"), value, allowed)
+                    .hint("leave one of the two out"))
             }
         }
     }
@@ -85,7 +87,9 @@ impl Rope {
         let angles = || {
             (0..count).flat_map(|row| {
                 let of_row = &positions[row * length..(row + 1) * length];
-                inv_freq.chunks(bands).flat_map(|table| of_row.iter().flat_map(|m| table.iter().map(move |f| m * f)))
+                inv_freq
+                    .chunks(bands)
+                    .flat_map(|table| of_row.iter().flat_map(|m| table.iter().map(move |f| m * f)))
             })
         };
         let upload = |values: Vec<f32>| -> Tensor<4> {
@@ -99,7 +103,8 @@ impl Rope {
         let places: Tensor<4> = constant(TensorData::new(places, [count, 1, length, 1]), &device);
         let delta = places * still; // [rows, tables, length, bands]
         let (cos, sin) = (cos.clone() - delta.clone() * sin.clone(), sin + delta * cos);
-        let [cos, sin] = [cos, sin].map(|wave| if tables == 1 { wave } else { repeat_heads(wave, heads / tables) });
+        let [cos, sin] =
+            [cos, sin].map(|wave| if tables == 1 { wave } else { repeat_heads(wave, heads / tables) });
         let a = x.clone().slice_dim(3, 0..bands);
         let b = x.clone().slice_dim(3, bands..2 * bands);
         let turned = vec![a.clone() * cos.clone() - b.clone() * sin.clone(), a * sin + b * cos];
@@ -110,12 +115,12 @@ impl Rope {
 
 #[cfg(test)]
 mod tests {
-    use crate::encodings::rope::{Config, Rope, Shared};
-    use crate::testing::{build, dimensions, message_of, random};
     use crate::encoding::{Configure, Position, Rows};
+    use crate::encodings::rope::{Config, Rope, Shared};
     use crate::frequency::Side;
     use crate::init::Init;
     use crate::positions::Positions;
+    use crate::testing::{build, dimensions, message_of, random};
     use burn::module::Param;
     use burn::tensor::{Device, Tensor};
     use longwave_kernels::rotate;
@@ -143,15 +148,21 @@ mod tests {
                 };
                 let rope = built(&Config { fraction, learned: Some(learned), ..Config::default() });
                 assert!(rope.rotation(1).is_none() && rope.frequencies().is_none());
-                let off = distance(rope.map_heads(x.clone(), Side::Query, rows), expected(&plain, &positions));
+                let off =
+                    distance(rope.map_heads(x.clone(), Side::Query, rows), expected(&plain, &positions));
                 assert!(off < 1e-3, "{learned:?}: {off}");
                 // Half as fast, by the parameter and by the positions.
                 let halved = positions.map(|m| m / 2.0);
                 let slower = rope.log_frequencies.as_ref().unwrap().val() - (16.0 * 2f64.ln());
                 let learnt = Rope { log_frequencies: Some(Param::from_tensor(slower)), ..rope.clone() };
-                assert!(distance(learnt.map_heads(x.clone(), Side::Key, rows), expected(&plain, &halved)) < 1e-3);
+                assert!(
+                    distance(learnt.map_heads(x.clone(), Side::Key, rows), expected(&plain, &halved)) < 1e-3
+                );
                 let interpolated = Rows { positions: &positions.over(2.0), ..rows };
-                assert!(distance(rope.map_heads(x.clone(), Side::Key, interpolated), expected(&plain, &halved)) < 1e-3);
+                assert!(
+                    distance(rope.map_heads(x.clone(), Side::Key, interpolated), expected(&plain, &halved))
+                        < 1e-3
+                );
             }
         }
     }

@@ -83,9 +83,8 @@ impl Config {
         let fastest = self.fastest.unwrap_or(1.0);
         check_positive(section, "fastest", fastest)?;
         check_positive(section, "slowest_turns", turns)?;
-        let error = |allowed: String, hint: &str| {
-            Err(Error::value(&key("slowest_turns"), turns, allowed).hint(hint))
-        };
+        let error =
+            |allowed: String, hint: &str| Err(Error::value(&key("slowest_turns"), turns, allowed).hint(hint));
         if self.base.to_bits() != BASE.to_bits() {
             return error(
                 format!("the base follows from it, and `{section}.base = {}` is given too", self.base),

@@ -47,9 +47,7 @@ fn first(config: &RunConfig, init: &Init, vocab_size: usize) -> Result<(Reading,
 /// As [`reading_of`], or a value of a block is not allowed.
 pub fn obstacles(config: &Config) -> Result<Option<Vec<Vec<Obstacle>>>> {
     let run = &config.run;
-    let resolved = run.model.resolve(1, run.train.length)?;
-    run.position.validate("position", &resolved.dimensions)?;
-    if memory_check::check(run, run.data.vocab_size().unwrap_or(1), &Device::flex()).is_err() {
+    if memory_check::lack(run, run.data.vocab_size().unwrap_or(1))?.is_some() {
         return Ok(None);
     }
     let reading = undrawn(run)?;

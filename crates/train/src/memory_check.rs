@@ -13,12 +13,20 @@ const TRAINED: u64 = 16;
 
 /// Rejects a training that does not fit into the free memory of the CPU. The memory of a GPU is not checked.
 ///
+/// # Errors
+/// It does not fit, or no model can be made of the config.
+pub fn check(config: &RunConfig, vocab_size: usize, device: &Device) -> Result<()> {
+    if *device == Device::flex() { lack(config, vocab_size)?.map_or(Ok(()), Err) } else { Ok(()) }
+}
+
+/// What a training lacks on the CPU, if it does not fit into the free memory.
+///
 /// It counts weights, gradients and moments of every parameter, and estimates what the backward pass keeps of the
 /// largest batch that is computed at once. Nothing is allocated for it.
-pub fn check(config: &RunConfig, vocab_size: usize, device: &Device) -> Result<()> {
-    if *device != Device::flex() {
-        return Ok(());
-    }
+///
+/// # Errors
+/// No model can be made of the config.
+pub fn lack(config: &RunConfig, vocab_size: usize) -> Result<Option<Error>> {
     let resolved = config.model.resolve(vocab_size, config.train.length)?;
     let counted = |init: &Init| init.counted().unwrap_or_default();
     let all = Init::counting(&Device::flex());
@@ -35,22 +43,22 @@ pub fn check(config: &RunConfig, vocab_size: usize, device: &Device) -> Result<(
         };
         let (key, size) = own.unwrap_or_else(|| (model.to_owned(), size as u64));
         let needed = format!("{parameters} parameters, their gradients and two moments take {shortage}");
-        return Err(Error::value(&key, size, needed).hint(hint));
+        return Ok(Some(Error::value(&key, size, needed).hint(hint)));
     }
-    (0..=config.last_stage()).try_for_each(|stage| {
+    Ok((0..=config.last_stage()).find_map(|stage| {
         let (train, section) = (config.stage(stage), RunConfig::section(stage));
         let (rows, length) = (train.micro_batch(), train.length);
         let needed = Size::of(&model, &resolved, rows, length).training_bytes;
-        let Some(shortage) = shortage(needed, available()) else { return Ok(()) };
+        let shortage = shortage(needed, available())?;
         let needed = format!("training on {rows} x {length} tokens at once takes {shortage}");
-        Err(if rows > 1 {
+        Some(if rows > 1 {
             Error::value(&format!("{section}.batch_tokens"), train.batch_tokens, needed)
                 .hint(format!("`{section}.accumulation` computes a batch in parts"))
         } else {
             Error::value(&format!("{section}.length"), length, needed)
                 .hint("train on shorter sequences, or take a smaller model or vocabulary")
         })
-    })
+    }))
 }
 
 /// The number of parameters of a model, before any weight is drawn.

@@ -1,8 +1,9 @@
 #!/bin/sh
 # Makes a release of a built program, and looks whether its parts work.
 #
-#   sh tests/release.sh      builds the program unless LONGWAVE names one: about two minutes
+#   sh tests/release.sh [OPTION ..]     builds the program unless LONGWAVE names one: about two minutes
 #
+# The options are for the check of the source: with the features of what is compiled already it takes seconds.
 # Archive, package (where dpkg-deb is there) and wheel (where python3 has venv) each train a small model and draw its figure, in an empty
 # folder. bash loads the completions; the manual pages name every command. The unpacked source passes `cargo check`, so that `cargo
 # install --path crates/cli --locked` has all that it needs. A wheel's name says the processor of its program.
@@ -51,7 +52,7 @@ fi
 if [ -e dist/longwave-*-source.tar.gz ]; then
     mkdir source
     tar -xzf dist/longwave-*-source.tar.gz -C source --strip-components 1
-    (cd source && CARGO_TARGET_DIR="$root/target" cargo check --quiet --locked --offline --package longwave --package longwave-tests)
+    (cd source && CARGO_TARGET_DIR="$root/target" cargo check --quiet --locked --offline --package longwave --package longwave-tests "$@")
 fi
 
 if command -v python3 >/dev/null; then

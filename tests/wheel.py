@@ -52,7 +52,7 @@ def the_same_numbers() -> None:
 
 def configs() -> None:
     """A dictionary is a config, and keywords change its keys."""
-    config = {"name": "written", "data": {"corpus": "data/sotu"}, "position": "none", "evaluate": [{"lengths": ["L"]}]}
+    config = {"name": "written", "data": {"corpus": "data/sotu"}, "position": "none", "evaluate": [{"lengths": ["L"], "windows_per_document": 2}]}
     run = longwave.train(
         config, seed=3, device="cpu", show=False, train={"steps": 2, "length": 32, "batch_tokens": 256}, model__size="nano"
     )
@@ -81,7 +81,7 @@ def errors() -> None:
 
 def interrupts() -> None:
     """An interrupt leaves a checkpoint, from which the training goes on."""
-    long = SMALL | {"train.steps": 2000, "evaluate": [{"lengths": ["L"]}], "name": "long"}
+    long = SMALL | {"train.steps": 2000, "evaluate": [{"lengths": ["L"], "windows_per_document": 2}], "name": "long"}
 
     def interrupt() -> None:
         while not Path("runs/long-0/config.toml").is_file():
@@ -106,7 +106,7 @@ def interrupts() -> None:
 def studies() -> None:
     Path("small.toml").write_text(
         'name = "small"\nbase = "mine.toml"\nseeds = 2\n[[axis]]\nkey = "position"\nvalues = ["rope", "none"]\n'
-        '[[evaluate]]\nlengths = ["L", "2L"]\nextend = ["direct"]\n',
+        '[[evaluate]]\nlengths = ["L", "2L"]\nextend = ["direct"]\nwindows_per_document = 2\n',
         encoding="utf-8",
     )
     study = longwave.study("small.toml", **SMALL)

@@ -17,6 +17,8 @@ import matplotlib
 matplotlib.use("Agg")
 import longwave  # noqa: E402
 
+# An evaluation of seconds: two windows of each document.
+FEW = {"lengths": ["L"], "windows_per_document": 2}
 SMALL = {"model.size": "nano", "train.length": 32, "train.steps": 20, "train.batch_tokens": 256}
 
 
@@ -52,7 +54,7 @@ def the_same_numbers() -> None:
 
 def configs() -> None:
     """A dictionary is a config, and keywords change its keys."""
-    config = {"name": "written", "data": {"corpus": "data/sotu"}, "position": "none", "evaluate": [{"lengths": ["L"], "windows_per_document": 2}]}
+    config = {"name": "written", "data": {"corpus": "data/sotu"}, "position": "none", "evaluate": [FEW]}
     run = longwave.train(
         config, seed=3, device="cpu", show=False, train={"steps": 2, "length": 32, "batch_tokens": 256}, model__size="nano"
     )
@@ -81,7 +83,7 @@ def errors() -> None:
 
 def interrupts() -> None:
     """An interrupt leaves a checkpoint, from which the training goes on."""
-    long = SMALL | {"train.steps": 2000, "evaluate": [{"lengths": ["L"], "windows_per_document": 2}], "name": "long"}
+    long = SMALL | {"train.steps": 2000, "evaluate": [FEW], "name": "long"}
 
     def interrupt() -> None:
         while not Path("runs/long-0/config.toml").is_file():

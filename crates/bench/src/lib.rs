@@ -11,6 +11,7 @@
 //! - [`export`]: what another program needs to train the same model on the same batches.
 //! - [`selfcheck`]: kernels against references, the device against the CPU, encodings against their laws.
 
+// A test fails by a panic, and holds numbers that are exact.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
 pub mod attention;

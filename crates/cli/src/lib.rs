@@ -7,6 +7,7 @@
 //! Data goes to stdout, progress and logs to stderr. Exit codes: 0 done, 1 failed, 2 wrong usage or
 //! config, 130 interrupted with a checkpoint written; `task` alone has 75 for a run that another process works on.
 
+// A test fails by a panic, and holds numbers that are exact.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
 mod allocator;

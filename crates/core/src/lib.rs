@@ -15,6 +15,7 @@
 //! - [`sealed_line`]: lines of JSON that carry a checksum.
 //! - [`text`]: text from files, made safe to show.
 
+// A test fails by a panic, and holds numbers that are exact.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
 pub mod canonical;

@@ -19,6 +19,7 @@
 //! - [`row`]: one line of `results.jsonl`, and the file itself; [`fields`]: the fields that every row and block has;
 //!   [`reference`](mod@reference): differences between readings; [`label`]: labels of extensions; [`token_log`]: the loss of every scored token as a file.
 
+// A test fails by a panic, and holds numbers that are exact.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
 pub mod applicability;

@@ -16,6 +16,7 @@
 //! - [`describe()`]: a folder's `config.json` alone.
 //! - [`export()`] and [`import()`]: folders.
 
+// A test fails by a panic, and holds numbers that are exact.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
 pub mod architecture;

@@ -7,6 +7,7 @@
 //! - [`picture`]: one encoding, as trained and as an extension reads it, as numbers and as text.
 //! - [`attention`]: where a trained model attends on some text.
 
+// A test fails by a panic, and holds numbers that are exact.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
 pub mod attention;

@@ -39,6 +39,7 @@
     unsafe_code,
     reason = "buffers are written once and in pieces; `tests/sanitize.sh` runs them under Miri and sanitizers"
 )]
+// A test fails by a panic.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -11,6 +11,7 @@
 //! - [`generate`]: text sampled from a model.
 //! - [`size`]: parameters, FLOPs a token and memory, before anything is trained.
 
+// A test fails by a panic, and holds numbers that are exact.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
 pub mod activation;

@@ -43,6 +43,7 @@
 //! # }
 //! ```
 
+// A test fails by a panic, and holds numbers that are exact.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
 #[macro_use]

@@ -10,6 +10,7 @@
 //! - `tensorboard`: the same charts for `TensorBoard`.
 //! - [`page`]: reads a folder and writes all of it.
 
+// A test fails by a panic, and holds numbers that are exact.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
 pub mod block;

@@ -27,6 +27,7 @@
 //! - [`ranking`]: everything that was measured at one length, best first.
 //! - [`mod@write`]: the files of a study.
 
+// A test fails by a panic, and holds numbers that are exact.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
 pub mod applicable;

@@ -12,6 +12,7 @@
 //! - [`memory_check`]: whether a training fits, before it starts.
 //! - [`metrics`]: the lines of `metrics.jsonl`; [`live`]: the same for `TensorBoard`; [`validated`]: what its validations say.
 
+// A test fails by a panic, and holds numbers that are exact.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
 pub mod batch;

@@ -204,8 +204,16 @@ impl DataConfig {
         ];
         match keys.into_iter().find(|(_, as_default)| !as_default) {
             None => Ok(()),
-            Some((key, _)) => Err(Error::usage(format!("`data.{key}` has no meaning beside `data.task`"))
-                .hint("remove it: a task makes its own sequences, of bytes")),
+            Some((key, _)) => {
+                // Studies and `--set` change a config, and take no key out of it.
+                let or = match key {
+                    "corpus" => ", or set it to \"\"",
+                    "tokenizer" => ", or set it to { kind = \"bytes\" }",
+                    _ => "",
+                };
+                Err(Error::usage(format!("`data.{key}` has no meaning beside `data.task`"))
+                    .hint(format!("remove it{or}: a task makes its own sequences, of bytes")))
+            }
         }
     }
 }
@@ -297,6 +305,9 @@ mod tests {
         );
         let tokenizer = "tokenizer = { kind = \"bpe\", vocab_size = 300 }\ntask = { kind = \"copy\" }";
         assert!(message(tokenizer).contains("`data.tokenizer` has no meaning"));
+        // What the hints say to write in place of both.
+        let emptied = "corpus = \"\"\ntokenizer = { kind = \"bytes\" }\ntask = { kind = \"copy\" }";
+        read(emptied).unwrap().validate().unwrap();
         assert!(message("task = { kind = \"copi\" }").contains("data.task.kind"));
         assert!(message("task = { kind = \"copy\", alphabt = 3 }").contains("did you mean `alphabet`?"));
         assert!(message("").contains("data.corpus"));

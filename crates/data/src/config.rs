@@ -191,26 +191,22 @@ impl DataConfig {
 impl DataConfig {
     /// A task makes its own text, so that keys about text mean nothing beside it.
     fn validate_beside_task(&self) -> Result<()> {
-        let plain = Self::new(self.corpus.as_str());
+        let plain = Self::new("");
+        // Each with its default as it is written: studies and `--set` change a config, and take no key out of it.
         let keys = [
-            ("corpus", self.corpus.is_empty()),
-            ("tokenizer", self.tokenizer == plain.tokenizer),
-            ("text_field", self.text_field == plain.text_field),
-            ("skip_bad_lines", !self.skip_bad_lines),
-            ("join_rows", !self.join_rows),
-            ("separator", self.separator.is_none()),
-            ("bos", self.bos.is_empty()),
-            ("split", self.split == plain.split),
+            ("corpus", self.corpus == plain.corpus, Some("\"\"")),
+            ("tokenizer", self.tokenizer == plain.tokenizer, Some("{ kind = \"bytes\" }")),
+            ("text_field", self.text_field == plain.text_field, Some("\"text\"")),
+            ("skip_bad_lines", self.skip_bad_lines == plain.skip_bad_lines, Some("false")),
+            ("join_rows", self.join_rows == plain.join_rows, Some("false")),
+            ("separator", self.separator == plain.separator, None),
+            ("bos", self.bos == plain.bos, Some("\"\"")),
+            ("split", self.split == plain.split, None),
         ];
-        match keys.into_iter().find(|(_, as_default)| !as_default) {
+        match keys.into_iter().find(|(_, as_default, _)| !as_default) {
             None => Ok(()),
-            Some((key, _)) => {
-                // Studies and `--set` change a config, and take no key out of it.
-                let or = match key {
-                    "corpus" => ", or set it to \"\"",
-                    "tokenizer" => ", or set it to { kind = \"bytes\" }",
-                    _ => "",
-                };
+            Some((key, _, default)) => {
+                let or = default.map_or_else(String::new, |default| format!(", or set it to {default}"));
                 Err(Error::usage(format!("`data.{key}` has no meaning beside `data.task`"))
                     .hint(format!("remove it{or}: a task makes its own sequences, of bytes")))
             }
@@ -305,8 +301,9 @@ mod tests {
         );
         let tokenizer = "tokenizer = { kind = \"bpe\", vocab_size = 300 }\ntask = { kind = \"copy\" }";
         assert!(message(tokenizer).contains("`data.tokenizer` has no meaning"));
-        // What the hints say to write in place of both.
-        let emptied = "corpus = \"\"\ntokenizer = { kind = \"bytes\" }\ntask = { kind = \"copy\" }";
+        // What the hints say to write in place of each.
+        let emptied = "corpus = \"\"\ntokenizer = { kind = \"bytes\" }\ntext_field = \"text\"\nskip_bad_lines = false\n\
+                       join_rows = false\nbos = \"\"\ntask = { kind = \"copy\" }";
         read(emptied).unwrap().validate().unwrap();
         assert!(message("task = { kind = \"copi\" }").contains("data.task.kind"));
         assert!(message("task = { kind = \"copy\", alphabt = 3 }").contains("did you mean `alphabet`?"));

@@ -253,7 +253,7 @@ fn table(title: &str, metric: Metric, compared: &Comparisons, columns: &[Column]
     let repeats = compared.list.iter().filter(|one| one.repeats).count();
     if repeats > 0 {
         notes.push(format!(
-            "= repeats the numbers of a line above, so Holm's correction counts it once ({repeats})"
+            "= is the same as a line above by construction, so Holm's correction counts it once ({repeats})"
         ));
     }
     notes.extend(compared.notes.iter().cloned());

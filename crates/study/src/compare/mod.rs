@@ -4,6 +4,7 @@
 //! sides name an extension, those two readings are compared instead of equal ones. Seeds are paired by their number, and
 //! documents within a seed.
 
+mod names;
 mod obstacle;
 mod side;
 
@@ -11,7 +12,6 @@ pub use side::{Filter, Side};
 
 use crate::comparable::{obstacle as other_text, same_tokens};
 use crate::difference::{Over, PairedDifference};
-use crate::extensions::{Extension, Extensions};
 use crate::sample::Sample;
 use crate::statistics::{adjusted, mean};
 use longwave_core::{Error, Result};
@@ -20,6 +20,7 @@ use serde::Serialize;
 use serde_json::Value;
 use side::Reading;
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// The level of the intervals.
 const LEVEL: f64 = 0.95;
@@ -35,8 +36,11 @@ pub struct Comparison {
     pub other_extend: String,
     /// The extension's config.
     pub other_extend_config: Value,
-    /// The two extensions in a word each, or one if they are the same, told apart by keys that differ in the list.
+    /// The two extensions in a word each, or one if they are the same, told apart by keys that differ in the list. In parentheses what
+    /// else tells it from others of the list: protocol, split, checkpoint and the like.
     pub reading: String,
+    /// The checkpoint of the first side.
+    pub checkpoint: String,
     /// Protocol, split and lengths.
     #[serde(flatten)]
     pub settings: Settings,
@@ -64,9 +68,12 @@ pub struct Comparison {
     pub p: Option<f64>,
     /// `p` after Holm's correction for all different comparisons of the list.
     pub p_holm: Option<f64>,
-    /// Whether an earlier comparison of the list has the same numbers, so that Holm's correction counts them once: at
-    /// L every extension reads as trained, and the window baseline reads the same tokens at every length.
+    /// Whether an earlier comparison of the list is the same by construction, to the last number of each document, so that Holm's correction
+    /// counts them once: at L every extension reads as trained, and the window baseline reads the same tokens at every length.
     pub repeats: bool,
+    /// What was measured of both sides, hashed.
+    #[serde(skip)]
+    measured: u64,
     /// Whether both sides scored the same tokens; bits per byte may be compared where they did not.
     pub same_tokens: bool,
     /// Scored bytes of text of each side, in one seed.
@@ -120,7 +127,8 @@ pub fn compare(a: &Side, b: &Side, filter: &Filter, metric: Metric) -> Result<Co
     let over = Over::of_table(if several { 2 } else { 1 }, alike);
     let mut list: Vec<Comparison> =
         found.list.into_iter().map(|(one, difference)| one.with_error(&difference, over)).collect();
-    name_readings(&mut list);
+    names::name_readings(&mut list);
+    names::tell_apart(&mut list);
     correct(&mut list);
     Ok(Comparisons { list, notes })
 }
@@ -173,6 +181,8 @@ struct Found {
     unpaired_seeds: Vec<u64>,
     /// Whether a pair lacked the metric.
     lacks_metric: bool,
+    /// The training lengths of a pair, where they differ.
+    trained: Option<[usize; 2]>,
 }
 
 impl Found {
@@ -195,6 +205,8 @@ impl Found {
         match comparison(a.first(), b.first(), &paired(left, &of_right), &paired(right, &of_left), metric) {
             Some(found) => {
                 self.list.push(found);
+                let trained = [a, b].map(|side| side.first().settings.train_length);
+                self.trained = self.trained.or(Some(trained).filter(|[a, b]| a != b));
                 let all = of_left.iter().chain(&of_right);
                 self.unpaired_seeds.extend(all.filter(|s| !of_left.contains(s) || !of_right.contains(s)));
             }
@@ -256,6 +268,7 @@ impl Found {
         if !seeds.is_empty() {
             notes.push(format!("one side alone has seed {}: left out", obstacle::numbers(&seeds)));
         }
+        notes.extend(self.trained.map(|[a, b]| format!("the sides were trained at {a} and at {b} tokens")));
         let several = [pairing.a, pairing.b].iter().any(|side| side.runs.len() > 1);
         if several && self.list.iter().any(|(one, _)| one.seeds == 1) {
             notes.push(
@@ -299,6 +312,7 @@ fn comparison(
         other_extend: b.extend.clone(),
         other_extend_config: b.extend_config.clone(),
         reading: String::new(),
+        checkpoint: a.checkpoint.clone(),
         settings: a.settings.clone(),
         metric,
         value: value(left),
@@ -313,6 +327,7 @@ fn comparison(
         p: None,
         p_holm: None,
         repeats: false,
+        measured: measured(left, right),
         same_tokens: same_tokens(a, b),
         bytes: [a.bytes, b.bytes],
         unit: a.unit(),
@@ -336,30 +351,17 @@ impl Comparison {
     }
 }
 
-/// Fills in what the two sides were read with, in a word each.
-fn name_readings(list: &mut [Comparison]) {
-    let of = |one: &Comparison| {
-        let both = [(&one.extend, &one.extend_config), (&one.other_extend, &one.other_extend_config)];
-        both.map(|(kind, config)| Extension::of_config(kind, config).asked(&one.settings.task))
-    };
-    let mut extensions = Extensions::default();
-    for one in list.iter() {
-        for it in of(one) {
-            extensions.add(it);
-        }
+/// All that was measured of two sides, hashed.
+fn measured(left: &[Sample<'_>], right: &[Sample<'_>]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for row in left.iter().chain(right).map(Sample::row) {
+        format!("{:?}", (&row.config_hash, row.seed, &row.values, &row.per_document)).hash(&mut hasher);
     }
-    for one in list {
-        let [label, other] = of(one).map(|it| extensions.label(&it));
-        one.reading = if label == other { label } else { format!("{label} - {other}") };
-    }
+    hasher.finish()
 }
 
-/// Marks comparisons that repeat the numbers of another, and fills in Holm's correction over those that do not.
+/// Marks comparisons that are the same by construction, and fills in Holm's correction over those that are not.
 fn correct(list: &mut [Comparison]) {
-    let numbers = |one: &Comparison| {
-        [Some(one.value), Some(one.other_value), Some(one.difference), one.se, one.p]
-            .map(|it| it.map(f64::to_bits))
-    };
     let mut places = HashMap::new();
     let mut different: Vec<f64> = Vec::new();
     let mut place_of: Vec<Option<usize>> = Vec::new();
@@ -368,7 +370,7 @@ fn correct(list: &mut [Comparison]) {
             place_of.push(None);
             continue;
         };
-        let place = *places.entry(numbers(one)).or_insert(different.len());
+        let place = *places.entry(one.measured).or_insert(different.len());
         one.repeats = place < different.len();
         if !one.repeats {
             different.push(p);

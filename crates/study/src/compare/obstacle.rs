@@ -61,8 +61,11 @@ fn compared(section: &str, a: &Map<String, Value>, b: &Map<String, Value>) -> Ve
         .collect()
 }
 
+/// What tells measurements apart; models may have been trained at other lengths.
 fn fields(settings: &Settings) -> Map<String, Value> {
-    object(&serde_json::to_value(settings).unwrap_or_default())
+    let mut fields = object(&serde_json::to_value(settings).unwrap_or_default());
+    fields.remove("train_length");
+    fields
 }
 
 fn object(value: &Value) -> Map<String, Value> {

@@ -1,6 +1,6 @@
 use super::*;
 use crate::difference::tests::row;
-use longwave_eval::Reference;
+use longwave_eval::{Reference, Split};
 use longwave_position::tokens::Tokens;
 
 /// Both sides whole.
@@ -121,6 +121,57 @@ fn the_same_numbers_are_one_comparison_to_holm() {
     other[2] = row("yarn", 128, 0, &[1.6, 2.5, 3.8]);
     let found = all(&a, &other, Metric::Loss).unwrap();
     assert!(found[0].p_holm > found[0].p);
+}
+
+#[test]
+fn equal_shares_of_other_answers_are_no_repetition() {
+    // Both lengths have 1 and 2 of 4 right, of other questions.
+    let of = |length: usize, right: f64, losses: &[f64]| {
+        row("direct", length, 0, losses).with("exact_match", right / 4.0)
+    };
+    let a = [of(256, 1.0, &[1.0, 2.0]), of(512, 1.0, &[1.1, 2.3])];
+    let b = [of(256, 2.0, &[1.2, 2.1]), of(512, 2.0, &[1.5, 2.4])];
+    let found = all(&a, &b, Metric::ExactMatch).unwrap();
+    assert_eq!(found.iter().map(|one| one.repeats).collect::<Vec<_>>(), [false, false]);
+}
+
+#[test]
+fn lines_of_one_name_say_what_tells_them_apart() {
+    let of = |split: Split, windows: u32| {
+        let mut it = row("direct", 256, 0, &[1.0 + f64::from(windows), 2.0]);
+        it.settings.split = split;
+        let mut settings = serde_json::to_value(&it.settings).unwrap();
+        settings["windows_per_document"] = windows.into();
+        it.settings = serde_json::from_value(settings).unwrap();
+        it
+    };
+    let rows = [of(Split::Test, 1), of(Split::Valid, 1), of(Split::Test, 2)];
+    let names: Vec<String> =
+        all(&rows, &rows, Metric::Loss).unwrap().into_iter().map(|one| one.reading).collect();
+    assert_eq!(
+        names,
+        [
+            "direct (split = test, windows_per_document = 1)",
+            "direct (split = valid, windows_per_document = 1)",
+            "direct (split = test, windows_per_document = 2)"
+        ]
+    );
+    // One of each needs no more than the extension.
+    let names: Vec<String> =
+        all(&rows[..1], &rows[..1], Metric::Loss).unwrap().into_iter().map(|one| one.reading).collect();
+    assert_eq!(names, ["direct"]);
+}
+
+#[test]
+fn models_of_other_training_lengths_compare_where_they_read_alike() {
+    let mut b = row("direct", 512, 0, &[1.5, 2.5]);
+    b.settings.train_length = 256;
+    let side = |row: ResultRow| Side::new("a", vec![row]);
+    let found =
+        compare(&side(row("direct", 512, 0, &[1.0, 2.0])), &side(b), &Filter::default(), Metric::Loss)
+            .unwrap();
+    assert!((found.list[0].difference + 0.5).abs() < 1e-12);
+    assert_eq!(found.notes, ["the sides were trained at 128 and at 256 tokens"]);
 }
 
 #[test]

@@ -1,0 +1,57 @@
+//! What each comparison is called: by its extensions, and by what else tells it from others of a list.
+
+use super::Comparison;
+use crate::extensions::{Extension, Extensions};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Fills in what the two sides were read with, in a word each.
+pub(super) fn name_readings(list: &mut [Comparison]) {
+    let of = |one: &Comparison| {
+        let both = [(&one.extend, &one.extend_config), (&one.other_extend, &one.other_extend_config)];
+        both.map(|(kind, config)| Extension::of_config(kind, config).asked(&one.settings.task))
+    };
+    let mut extensions = Extensions::default();
+    for one in list.iter() {
+        for it in of(one) {
+            extensions.add(it);
+        }
+    }
+    for one in list {
+        let [label, other] = of(one).map(|it| extensions.label(&it));
+        one.reading = if label == other { label } else { format!("{label} - {other}") };
+    }
+}
+
+/// Adds to readings what tells them from others of the list beside their extension: protocol and split wherever these vary, and else what differs
+/// between readings of one name and length.
+pub(super) fn tell_apart(list: &mut [Comparison]) {
+    let keys: Vec<BTreeMap<String, String>> = list.iter().map(settings).collect();
+    let varies = |key: &str, among: &[usize]| {
+        among.windows(2).any(|pair| keys[pair[0]].get(key) != keys[pair[1]].get(key))
+    };
+    let all: Vec<usize> = (0..list.len()).collect();
+    let named: Vec<(String, usize)> =
+        list.iter().map(|one| (one.reading.clone(), one.settings.length)).collect();
+    for (index, one) in list.iter_mut().enumerate() {
+        let alike: Vec<usize> = all.iter().copied().filter(|other| named[*other] == named[index]).collect();
+        let of_all = |key: &str| matches!(key, "protocol" | "split") && varies(key, &all);
+        let told: Vec<String> = keys[index]
+            .iter()
+            .filter(|(key, _)| of_all(key) || varies(key, &alike))
+            .map(|(key, value)| format!("{key} = {value}"))
+            .collect();
+        if !told.is_empty() {
+            one.reading = format!("{} ({})", one.reading, told.join(", "));
+        }
+    }
+}
+
+/// The keys that a comparison was measured by, and its checkpoint. What the text was is said by others.
+fn settings(one: &Comparison) -> BTreeMap<String, String> {
+    let value = serde_json::to_value(&one.settings).unwrap_or_default();
+    let keys = value.as_object().into_iter().flatten().filter(|(key, _)| key.as_str() != "task");
+    let shown = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let keys = keys.filter(|(_, value)| !value.is_null()).map(|(key, value)| (key.clone(), shown(value)));
+    keys.chain([("checkpoint".to_owned(), one.checkpoint.clone())]).collect()
+}

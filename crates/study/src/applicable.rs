@@ -97,6 +97,24 @@ impl Groups {
         }
     }
 
+    /// The blocks whose `only` is for no run at all, of a study all of whose runs are allowed.
+    pub(crate) fn unread(&self, study: &Study) -> Vec<Error> {
+        let is_read = |place: usize| self.0.keys().any(|(block, _)| *block == place);
+        let unread = (0..study.evaluations.len()).filter(|place| !is_read(*place));
+        let of = |place: usize| {
+            let only = study.evaluations[place].only.iter();
+            let only: Vec<String> =
+                only.map(|(name, labels)| format!("{name} = [{}]", labels.join(", "))).collect();
+            Error::value(
+                &format!("evaluate[{place}].only"),
+                format!("{{ {} }}", only.join(", ")),
+                "no run of the study has such labels together",
+            )
+            .hint("`cargo longwave study FILE --dry-run` without the block lists the runs and their labels")
+        };
+        unread.map(of).collect()
+    }
+
     /// Why the study is not allowed: what applies to no run of a group.
     pub(crate) fn refused(&self, study: &Study) -> Vec<Error> {
         let mut errors = Vec::new();

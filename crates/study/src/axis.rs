@@ -4,6 +4,7 @@ use crate::schema::pointed;
 use longwave_core::config::read;
 use longwave_core::text::is_invisible;
 use longwave_core::{Error, Result};
+use longwave_position::Tokens;
 use serde::Deserialize;
 use std::collections::HashSet;
 use toml::{Table, Value};
@@ -61,6 +62,7 @@ impl Axis {
         plain(&self.name, &format!("{section}.name"))?;
         for point in &self.points {
             plain(&point.label, &format!("{section}, label"))?;
+            trimmed(&point.label, section)?;
             if !seen.insert(point.label.as_str()) {
                 return Err(Error::usage(format!("`{section}` has two points named `{}`", point.label))
                     .hint("take one of them out, or name them apart with `labels = [..]`"));
@@ -76,6 +78,31 @@ impl Axis {
     }
 }
 
+impl Axis {
+    /// Whether claims can name its labels, which they must where there are several.
+    pub(crate) fn check_nameable(&self) -> Result<()> {
+        let has_sign = |label: &str| [",", " < ", " > ", " = "].into_iter().find(|sign| label.contains(sign));
+        // `x at 2L` would be `x`, read at 2L.
+        let has_length = |label: &str| {
+            label.rsplit_once(" at ").is_some_and(|(_, length)| length.trim().parse::<Tokens>().is_ok())
+        };
+        for Point { label, .. } in self.points.iter().filter(|_| self.points.len() > 1) {
+            let what = match has_sign(label) {
+                Some(sign) => format!("claims cannot name it: `{}` has a meaning in them", sign.trim()),
+                None if has_length(label) => "claims would read its end as a length".to_owned(),
+                None => continue,
+            };
+            return Err(Error::value(
+                &format!("label of the axis `{}`", self.name),
+                format!("\"{label}\""),
+                what,
+            )
+            .hint("choose another `label`, or `labels = [..]` beside `values`"));
+        }
+        Ok(())
+    }
+}
+
 /// Names are printed in terminals, tables and charts: none may break a line or change how others are shown.
 fn plain(name: &str, place: &str) -> Result<()> {
     if !name.chars().any(is_invisible) {
@@ -84,6 +111,16 @@ fn plain(name: &str, place: &str) -> Result<()> {
     let shown = name.escape_debug();
     Err(Error::value(place, format!("\"{shown}\""), "it must have no line breaks and no control characters")
         .hint("name it in visible characters"))
+}
+
+/// A label stands alone in tables and in claims.
+fn trimmed(label: &str, section: &str) -> Result<()> {
+    if !label.is_empty() && label.trim() == label {
+        return Ok(());
+    }
+    let allowed = "it must not be empty, nor begin or end with a space";
+    Err(Error::value(&format!("{section}, label"), format!("\"{label}\""), allowed)
+        .hint("name each value in `labels = [..]`, or each point in `label`"))
 }
 
 /// The first part of a dotted key.

@@ -3,7 +3,7 @@
 use crate::claim::ClaimConfig;
 use crate::document::Study;
 use crate::plan::Plan;
-use crate::store::{Store, Work};
+use crate::store::Store;
 use longwave_core::{Error, Result, file};
 use std::path::{Path, PathBuf};
 
@@ -11,10 +11,11 @@ fn path(folder: &Path) -> PathBuf {
     folder.join("claims.json")
 }
 
-/// Records the claims of a study that is about to run: as long as no run of it is finished, or nothing is recorded.
+/// Records the claims of a study that is about to run: as long as no run of it is measured, or nothing is recorded. A run that was
+/// measured in another way is measured: who changes evaluations and claims together has seen it.
 pub fn record(folder: &Path, study: &Study, plan: &Plan, store: &Store) -> Result<()> {
     let path = path(folder);
-    let has_results = plan.jobs().any(|(_, job)| store.work(job) == Work::Finished);
+    let has_results = plan.jobs().any(|(_, job)| store.is_measured(&job.key));
     if path.exists() && has_results {
         return Ok(());
     }

@@ -120,6 +120,8 @@ struct DifferenceSums {
     differences: Vec<Vec<f64>>,
     /// What the sums are divided by: tokens, bytes or sequences of each document.
     weights: Vec<u64>,
+    /// Whether they are shares of right answers to the questions of a task.
+    is_of_answers: bool,
 }
 
 impl DifferenceSums {
@@ -127,6 +129,7 @@ impl DifferenceSums {
     fn of(pairs: &[(&Sample<'_>, &Sample<'_>)]) -> Option<Self> {
         let (first, _) = pairs.first()?;
         let of = |sample: &Sample<'_>| sample.documents().filter(|_| sample.row().same_text(first.row()));
+        let is_of_answers = first.metric().is_share() && first.row().unit() == "sequence";
         let both = pairs.iter().map(|(a, b)| Some((of(a)?, of(b)?))).collect::<Option<Vec<_>>>()?;
         let (left, right) = &both[0];
         if both.iter().any(|(a, b)| a.weights != left.weights || b.weights != right.weights) {
@@ -135,10 +138,8 @@ impl DifferenceSums {
         if left.weights == right.weights {
             let difference =
                 |(a, b): &(Documents, Documents)| a.sums.iter().zip(&b.sums).map(|(a, b)| a - b).collect();
-            return Some(Self {
-                differences: both.iter().map(difference).collect(),
-                weights: left.weights.clone(),
-            });
+            let differences = both.iter().map(difference).collect();
+            return Some(Self { differences, weights: left.weights.clone(), is_of_answers });
         }
         first.metric().spans_tokenizers().then(|| Self::of_other_weights(&both))
     }
@@ -169,19 +170,29 @@ impl DifferenceSums {
             (0..count).map(of).collect()
         });
         let differences = differences.collect();
-        Self { differences, weights }
+        Self { differences, weights, is_of_answers: false }
     }
 
     fn documents(&self) -> usize {
         self.weights.iter().filter(|weight| **weight > 0).count()
     }
 
+    /// Shares of answers have two questions more, of which each side alone answers one. Without them no question at all that only one side
+    /// answers would be an error of 0, and a verdict from two questions: D. G. Bonett and R. M. Price, "Adjusted Wald confidence interval
+    /// for a difference of binomial proportions based on paired data", Journal of Educational and Behavioral Statistics 37 (2012), 479-488.
     fn interval(&self, level: f64) -> Option<Interval> {
         let seeds = self.differences.len() as f64;
-        let averaged: Vec<f64> = (0..self.weights.len())
+        let mut averaged: Vec<f64> = (0..self.weights.len())
             .map(|document| self.differences.iter().map(|seed| seed[document]).sum::<f64>() / seeds)
             .collect();
-        ratio_interval(&averaged, &self.weights, level)
+        let mut weights = self.weights.clone();
+        if self.is_of_answers {
+            let asked = self.documents() as u64;
+            let weight = (weights.iter().sum::<u64>() / asked.max(1)).max(1);
+            averaged.extend([weight as f64, -(weight as f64)]);
+            weights.extend([weight; 2]);
+        }
+        ratio_interval(&averaged, &weights, level).filter(|_| self.documents() > 1)
     }
 }
 
@@ -328,5 +339,41 @@ pub(crate) mod tests {
         assert!(
             (interval.se - 0.125 / 6f64.sqrt() / 2f64.sqrt()).abs() < 1e-15 && interval.p_against(0.0) > 0.1
         );
+    }
+
+    /// The answers of one side to questions of one token each.
+    fn answers(right: &[bool]) -> ResultRow {
+        let mut it = row("direct", 256, 0, &vec![1.0; right.len()]);
+        it.settings.protocol = Protocol::Task;
+        it.documents = right.len();
+        let correct: Vec<f64> = right.iter().map(|right| f64::from(u8::from(*right))).collect();
+        let share = correct.iter().sum::<f64>() / right.len() as f64;
+        it.per_document = Some(DocumentSums::new(vec![1; right.len()]).with_numbers("correct", correct));
+        it.with("exact_match", share)
+    }
+
+    fn of_answers(a: &[bool], b: &[bool]) -> Interval {
+        let [a, b] = [a, b].map(|right| [answers(right)]);
+        let samples = |rows: &'static [ResultRow]| [Sample::new(Metric::ExactMatch, &rows[0], []).unwrap()];
+        let [a, b] = [a, b].map(|rows| samples(Box::leak(Box::new(rows))));
+        PairedDifference::new(&a, &b, 0.95).unwrap().by_document.unwrap()
+    }
+
+    #[test]
+    fn two_answers_do_not_tell_models_apart() {
+        // With two questions more the differences are 1, 1, 1 and -1: their mean is 1/2 and their deviation 1.
+        let interval = of_answers(&[true; 2], &[false; 2]);
+        assert!((interval.mean - 0.5).abs() < 1e-12 && (interval.se - 0.5).abs() < 1e-12, "{interval:?}");
+        assert!(interval.p_against(0.0) > 0.3 && interval.low < 0.0);
+        // The exact sign test has 2 / 2^n: 0.03 for six, and 0.06 for five.
+        assert!(of_answers(&[true; 7], &[false; 7]).p_against(0.0) < 0.05);
+    }
+
+    #[test]
+    fn answers_that_are_all_alike_bound_the_difference() {
+        // Neither side answers any of 16 questions: Wilson's interval of each is 0 to 0.194.
+        let interval = of_answers(&[false; 16], &[false; 16]);
+        assert!(interval.mean.abs() < 1e-12 && (0.15..0.2).contains(&interval.high), "{interval:?}");
+        assert!((interval.se - (2.0 / 17.0 / 18.0_f64).sqrt()).abs() < 1e-12);
     }
 }

@@ -4,22 +4,22 @@
 //! is Pearson's of the ranks, the mean rank where values are alike. Of several metrics, only points that have all of them count, so that they are
 //! compared on the same.
 //!
-//! Intervals are percentile bootstraps over seeds: a resample draws as many seeds as there are, with all readings of their runs. They say what other
-//! seeds of the same models would give.
+//! Errors are the jackknife's over seeds: with `r` of all `n` seeds and `r_i` of all but seed i, the pseudo-values `n r - (n - 1) r_i` are taken
+//! for `n` independent numbers, and Student's t with `n - 1` degrees of freedom gives the interval around `r`. They say what other seeds of the
+//! same models would give. Few seeds have few resamples, so a bootstrap would call three seeds sure. Holm's correction counts all metrics and
+//! all pairs of the table.
 //!
-//! Source: C. Spearman, "The proof and measurement of association between two things", American Journal of Psychology 15 (1904), 72-101.
+//! Sources: C. Spearman, "The proof and measurement of association between two things", American Journal of Psychology 15 (1904), 72-101. J. W. Tukey,
+//! "Bias and confidence in not-quite large samples", Annals of Mathematical Statistics 29 (1958), 614.
 
 use crate::correlation::Correlation;
 use crate::results::{Measured, Results};
-use crate::statistics::bootstrap::quantile;
-use longwave_core::random::Stream;
+use crate::statistics::{Interval, holm, standard_deviation};
 use longwave_eval::{Metric, WINDOW_BASELINE};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Resamples that an interval is read from.
-const RESAMPLES: u64 = 2_000;
-/// The part of them inside of an interval.
-const LEVEL: f64 = 0.95;
+/// The probability that any verdict of a table is wrong.
+const ALPHA: f64 = 0.05;
 
 /// What was found.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,11 +33,12 @@ pub struct Correlated {
     pub pairs: Vec<(Metric, Metric, Estimate)>,
 }
 
-/// A number with its interval; `None` of one seed.
+/// A number with its interval, at the level of Holm's step; `None` of one seed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     pub value: f64,
-    pub interval: Option<(f64, f64)>,
+    pub interval: Option<Interval>,
+    pub level: f64,
 }
 
 impl Correlation {
@@ -47,32 +48,25 @@ impl Correlation {
         if points.len() < 3 {
             return None;
         }
-        let seeds: Vec<u64> =
-            points.iter().map(|point| point.seed).collect::<BTreeSet<_>>().into_iter().collect();
-        let found = self.correlations(&points.iter().collect::<Vec<_>>());
-        let mut drawn: Vec<Vec<f64>> = Vec::new();
-        let mut stream = Stream::new(0, "correlation", 0);
-        for _ in 0..if seeds.len() > 1 { RESAMPLES } else { 0 } {
-            let chosen: Vec<u64> =
-                seeds.iter().map(|_| seeds[stream.below(seeds.len() as u64) as usize]).collect();
-            let resample: Vec<&Point> = chosen
-                .iter()
-                .flat_map(|seed| points.iter().filter(move |point| point.seed == *seed))
-                .collect();
-            drawn.push(self.correlations(&resample));
-        }
-        let estimate = |of: &dyn Fn(&[f64]) -> f64| {
-            let mut values: Vec<f64> =
-                drawn.iter().map(|one| of(one)).filter(|value| value.is_finite()).collect();
-            values.sort_by(f64::total_cmp);
-            let outside = (1.0 - LEVEL) / 2.0;
-            let ends = || (quantile(&values, outside), quantile(&values, 1.0 - outside));
-            Estimate { value: of(&found), interval: (values.len() > 1).then(ends) }
+        let seeds: BTreeSet<u64> = points.iter().map(|point| point.seed).collect();
+        let of_points = |without: Option<u64>| {
+            self.correlations(&points.iter().filter(|point| Some(point.seed) != without).collect::<Vec<_>>())
         };
-        let of = self.of.iter().enumerate().map(|(at, metric)| (*metric, estimate(&|one| one[at])));
-        let pairs = (0..self.of.len()).flat_map(|a| (a + 1..self.of.len()).map(move |b| (a, b)));
-        let pairs =
-            pairs.map(|(a, b)| (self.of[a], self.of[b], estimate(&|one| one[a].abs() - one[b].abs())));
+        let found = of_points(None);
+        let without: Vec<Vec<f64>> = seeds.iter().map(|seed| of_points(Some(*seed))).collect();
+        let estimate = |of: &dyn Fn(&[f64]) -> f64| {
+            let interval = jackknife(of(&found), &without.iter().map(|one| of(one)).collect::<Vec<_>>());
+            Estimate { value: of(&found), interval, level: 1.0 - ALPHA }
+        };
+        let count = self.of.len();
+        let pairs: Vec<(usize, usize)> =
+            (0..count).flat_map(|a| (a + 1..count).map(move |b| (a, b))).collect();
+        let single = (0..count).map(|at| estimate(&|one| one[at]));
+        let both = pairs.iter().map(|&(a, b)| estimate(&|one| one[a].abs() - one[b].abs()));
+        let mut of = corrected(single.chain(both).collect());
+        let both = of.split_off(count);
+        let of = self.of.iter().copied().zip(of);
+        let pairs = pairs.into_iter().zip(both).map(|((a, b), it)| (self.of[a], self.of[b], it));
         Some(Correlated {
             points: points.len(),
             runs: points.iter().map(|point| point.run).collect::<BTreeSet<_>>().len(),
@@ -121,6 +115,27 @@ impl Correlation {
         let longer = rows.iter().filter(|it| it.row.settings.length > it.row.settings.train_length);
         longer.filter_map(point).collect()
     }
+}
+
+/// The interval of a number from what it is without each seed; `None` for fewer than two, or where it is no number.
+fn jackknife(all: f64, without: &[f64]) -> Option<Interval> {
+    let n = without.len() as f64;
+    let pseudo: Vec<f64> = without.iter().map(|one| n * all - (n - 1.0) * one).collect();
+    let se = standard_deviation(&pseudo)? / n.sqrt();
+    (se.is_finite() && all.is_finite()).then(|| Interval::new(all, se, n - 1.0, 1.0 - ALPHA))
+}
+
+/// The same at the levels that Holm's procedure gives them.
+fn corrected(estimates: Vec<Estimate>) -> Vec<Estimate> {
+    let p_value = |it: &Estimate| it.interval.map_or(f64::NAN, |interval| interval.p_against(0.0));
+    let p: Vec<f64> = estimates.iter().map(p_value).collect();
+    let steps = holm::steps(&p, ALPHA, p.len());
+    let of = |(it, step): (Estimate, holm::Step)| Estimate {
+        interval: it.interval.map(|interval| interval.at(step.level)),
+        level: step.level,
+        ..it
+    };
+    estimates.into_iter().zip(steps).map(of).collect()
 }
 
 /// A reading: what each metric changed by, and what is predicted.
@@ -173,5 +188,52 @@ mod tests {
         let (a, b) = ([1.0, 2.0, 30.0, 400.0], [5.0, 7.0, 6.0, 8.0]);
         assert!((pearson(&ranks(&a), &ranks(&b)) - 0.8).abs() < 1e-12);
         assert!(pearson(&[1.0, 1.0], &[1.0, 2.0]).is_nan());
+    }
+
+    /// A correlation of two metrics over rows of `seeds` seeds: each metric and the loss are drawn by `draw`.
+    fn drawn(seeds: u64, readings: usize, draw: &mut dyn FnMut() -> f64) -> Option<Correlated> {
+        let mut results = crate::results::tests::results();
+        let template = results.rows[0].clone();
+        results.rows.clear();
+        for seed in 0..seeds {
+            for reading in 0..readings {
+                for length in [128, 256] {
+                    let mut it = template.clone();
+                    (it.run, it.extend) = (seed as usize, format!("r{reading}"));
+                    (it.row.seed, it.row.settings.length) = (seed, length);
+                    for name in ["nll", "accuracy"] {
+                        it.row.values.set(name, Some(draw()));
+                    }
+                    results.rows.push(it);
+                }
+            }
+        }
+        let (protocol, split) = (template.row.settings.protocol, template.row.settings.split);
+        Correlation { of: vec![Metric::Accuracy], with: Metric::Loss, protocol, split }.measure(&results)
+    }
+
+    #[test]
+    fn metrics_that_say_nothing_predict_in_one_study_of_twenty_at_most() {
+        let mut state = 7u64;
+        let mut draw = move || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 11) as f64 / (1u64 << 53) as f64
+        };
+        for (seeds, readings) in [(2, 6), (3, 6), (5, 6)] {
+            let is_wrong =
+                |found: Correlated| found.of[0].1.interval.is_some_and(|it| it.low > 0.0 || it.high < 0.0);
+            let wrong = (0..1000).filter(|_| drawn(seeds, readings, &mut draw).is_some_and(is_wrong)).count();
+            // 5% of 1000 and three standard deviations of that count. A percentile bootstrap has 490, 230 and 140.
+            assert!(wrong <= 71, "{seeds} seeds: {wrong} of 1000");
+        }
+    }
+
+    #[test]
+    fn pseudo_values_are_what_each_seed_adds() {
+        // Of a mean, the pseudo-values are the numbers themselves: 0.2, 0.4 and 0.9 without each are 0.65, 0.55 and 0.3.
+        let interval = jackknife(0.5, &[0.65, 0.55, 0.3]).unwrap();
+        let plain = crate::statistics::mean_interval(&[0.2, 0.4, 0.9], 0.95).unwrap();
+        assert!((interval.se - plain.se).abs() < 1e-12 && (interval.high - plain.high).abs() < 1e-12);
+        assert_eq!(jackknife(0.5, &[0.5]), None);
     }
 }

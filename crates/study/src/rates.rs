@@ -42,6 +42,8 @@ pub(crate) struct Choice {
     pub(crate) deviation: Option<f64>,
     /// The rate is the smallest or the largest of the grid.
     pub(crate) at_edge: Option<&'static str>,
+    /// Whether another rate has fewer runs, so that it was not chosen from.
+    pub(crate) lacks_rates: bool,
 }
 
 impl Rates {
@@ -94,10 +96,13 @@ impl Rates {
             }
         }
         let most = rates.iter().map(|(.., losses)| losses.len()).max().filter(|most| *most > 0)?;
-        let complete = rates.iter().filter(|(.., losses)| losses.len() == most);
-        let (label, rate, losses) = complete
+        let (label, rate, losses) = rates
+            .iter()
+            .filter(|(.., losses)| losses.len() == most)
             .min_by(|a, b| mean(&a.2).unwrap_or(f64::NAN).total_cmp(&mean(&b.2).unwrap_or(f64::NAN)))?;
-        let is_end = |beyond: fn(&f64, &f64) -> bool| !rates.iter().any(|(_, other, _)| beyond(other, rate));
+        // A rate beside it that has fewer runs leaves open what lies there.
+        let complete = || rates.iter().filter(|(.., losses)| losses.len() == most);
+        let is_end = |beyond: fn(&f64, &f64) -> bool| !complete().any(|(_, other, _)| beyond(other, rate));
         let at_edge = match (rates.len(), is_end(f64::lt), is_end(f64::gt)) {
             (1, ..) => None,
             (_, true, _) => Some("smallest"),
@@ -110,6 +115,7 @@ impl Rates {
             loss: mean(losses)?,
             deviation: standard_deviation(losses),
             at_edge,
+            lacks_rates: complete().count() < rates.len(),
         })
     }
 }

@@ -9,6 +9,8 @@ use longwave_eval::column::ColumnType;
 use longwave_eval::{ResultRow, WINDOW_BASELINE};
 use longwave_report::{Column, Tidy};
 use serde_json::Value;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a study measured.
 #[derive(Clone, Debug)]
@@ -16,6 +18,10 @@ pub struct Results {
     pub axes: Vec<String>,
     /// Seeds that each combination should have; the most where claims decide how many.
     pub seeds: usize,
+    /// How many times claims are judged.
+    pub looks: usize,
+    /// Where claims decide how many seeds there are, those of each combination so far, by its labels.
+    asked: Option<BTreeMap<Vec<String>, usize>>,
     /// The learning rates that were varied, where something else was too.
     pub rates: Option<Rates>,
     pub rows: Vec<Measured>,
@@ -43,6 +49,8 @@ impl Results {
         let mut results = Self {
             axes: plan.axes.clone(),
             seeds: plan.seeds.len(),
+            looks: plan.looks.seeds().len(),
+            asked: None,
             rates: Rates::gather(plan, store)?,
             rows: Vec::new(),
             failures: Vec::new(),
@@ -73,6 +81,28 @@ impl Results {
         }
         results.name_extensions(Extensions::planned(plan));
         Ok(results)
+    }
+
+    /// What the looks of the claims are about so far. A store may hold more seeds than these.
+    pub fn of_looks(&self, asked: &BTreeSet<usize>, plan: &Plan) -> Cow<'_, Self> {
+        if !plan.looks.are_several() {
+            return Cow::Borrowed(self);
+        }
+        let mut results = self.clone();
+        results.rows.retain(|it| asked.contains(&it.run));
+        results.failures.retain(|(run, _)| asked.contains(run));
+        results.missing.retain(|run| asked.contains(run));
+        let mut seeds = BTreeMap::new();
+        for run in asked {
+            *seeds.entry(plan.runs[*run].labels.clone()).or_default() += 1;
+        }
+        results.asked = Some(seeds);
+        Cow::Owned(results)
+    }
+
+    /// Seeds that a combination should have.
+    pub fn seeds_of(&self, labels: &[String]) -> usize {
+        self.asked.as_ref().map_or(self.seeds, |asked| asked.get(labels).copied().unwrap_or(0))
     }
 
     /// Names each row's extension, apart from those of the plan and of other rows.
@@ -149,6 +179,8 @@ pub(crate) mod tests {
         let mut results = Results {
             axes: vec!["position".into()],
             seeds: 3,
+            looks: 1,
+            asked: None,
             rates: None,
             rows,
             failures: Vec::new(),

@@ -38,8 +38,9 @@ impl EvaluateBlock {
                         return Err(unknown_key(&key, name, &known));
                     }
                 };
-                let labels = labels(value).ok_or_else(|| {
+                let labels = labels(value).filter(|labels| !labels.is_empty()).ok_or_else(|| {
                     Error::value(&key, value, "it must be a label of that axis, or a list of them")
+                        .hint("leave `only` out to read all runs")
                 })?;
                 match labels.iter().find(|label| !known.contains(&label.as_str())) {
                     Some(label) => Err(unknown_kind(&key, label, known)),

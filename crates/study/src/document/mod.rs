@@ -199,6 +199,9 @@ impl Study {
         check_checkpoints(&evaluations)?;
         let (seeds, looks) = top.seeds.resolve(top.max_seeds, !claims.is_empty())?;
         check_size(&axes, seeds.len())?;
+        if !claims.is_empty() {
+            axes.iter().try_for_each(Axis::check_nameable)?;
+        }
         Ok(Self {
             name: top.name,
             base,

@@ -15,6 +15,10 @@ pub fn check(claim: &ClaimConfig, plan: &Plan) -> Result<()> {
     let (left, right) = (&claim.sentence.left, &claim.sentence.right);
     let (left, right) =
         (Side::new(claim, plan, &extensions, left)?, Side::new(claim, plan, &extensions, right)?);
+    if left.selector.is_same(&right.selector, plan) {
+        return Err(wrong(claim, "both sides are the same readings".to_owned())
+            .hint("name another label, extension, length or step on one side"));
+    }
     let (Some(of_left), Some(of_right)) = (left.kinds()?, right.kinds()?) else { return Ok(()) };
     // The rows that are compared are of the first kind that both sides have.
     let Some(first) = of_left.iter().find(|kind| of_right.contains(kind)) else {
@@ -148,12 +152,7 @@ impl<'a> Side<'a> {
             )));
         }
         if self.read.is_empty() {
-            let why =
-                format!("no evaluation that it is about reads `{words}` with `{}`", self.selector.extend());
-            let others: Vec<&str> = self.others.iter().map(String::as_str).collect();
-            let hint =
-                format!("its runs are read with {}; add to `extend` of an `[[evaluate]]`", others.join(", "));
-            return Err(wrong(self.claim, why).hint(hint));
+            return Err(self.unread(&words));
         }
         let at_length: Vec<Measured> = self
             .read
@@ -171,7 +170,25 @@ impl<'a> Side<'a> {
         }
         let holds = |(protocol, ..): &Measured| self.claim.metric.is_of(protocol.material());
         let kinds: Vec<Measured> = at_length.into_iter().filter(holds).collect();
-        if kinds.is_empty() { Err(without_metric(self.claim, &words, true)) } else { Ok(Some(kinds)) }
+        if kinds.is_empty() { Err(without_metric(self.claim, &words)) } else { Ok(Some(kinds)) }
+    }
+}
+
+impl Side<'_> {
+    /// No evaluation that the claim is about reads this side with its extension.
+    fn unread(&self, words: &str) -> Error {
+        let extend = self.selector.extend();
+        let why = format!("no evaluation that it is about reads `{words}` with `{extend}`");
+        let others: Vec<&str> = self.others.iter().map(String::as_str).collect();
+        let hint = if self.others.is_empty() {
+            "no `[[evaluate]]` is for its runs; see `only`".to_owned()
+        } else if self.others.contains(extend) {
+            "its runs are read with it, but not as `protocol`, `split` and `tokens` of the claim say"
+                .to_owned()
+        } else {
+            format!("its runs are read with {}; add to `extend` of an `[[evaluate]]`", others.join(", "))
+        };
+        wrong(self.claim, why).hint(hint)
     }
 }
 
@@ -179,10 +196,9 @@ fn wrong(claim: &ClaimConfig, why: String) -> Error {
     Error::value(&claim.key, format!("\"{}\"", claim.says), why)
 }
 
-/// No row of one side holds the metric of a claim.
-pub(super) fn without_metric(claim: &ClaimConfig, rows: &str, planned: bool) -> Error {
-    let (name, of) = (claim.metric.name(), if planned { "will hold" } else { "holds" });
-    let text = format!("claim \"{}\": no row of `{rows}` that it is about {of} `{name}`", claim.says);
-    let error = if planned { Error::usage(text) } else { Error::failed(text) };
-    error.hint(claim.metric.held_by())
+/// No row of one side will hold the metric of a claim.
+fn without_metric(claim: &ClaimConfig, rows: &str) -> Error {
+    let name = claim.metric.name();
+    wrong(claim, format!("no row of `{rows}` that it is about will hold `{name}`"))
+        .hint(claim.metric.held_by())
 }

@@ -76,6 +76,8 @@ pub struct Judged {
     /// The p value after Holm's correction, against the nearest end of what is claimed.
     pub p: Option<f64>,
     pub verdict: Verdict,
+    /// Why nothing was compared, where a side was measured and does not hold the metric.
+    pub lacks: Option<String>,
     /// Whether it was added after the first result of the study.
     pub is_added: bool,
 }
@@ -88,16 +90,20 @@ pub struct Judgement {
     /// Places in the plan of the runs that are still to be done: those of the first look, and those of the next look of
     /// each claim that is not decided.
     pub wanted: Vec<usize>,
+    /// Places of the runs that the looks so far are about. A store may hold more seeds, of other studies: what is shown must not
+    /// hang on them.
+    pub asked: BTreeSet<usize>,
 }
 
 /// Judges all claims of a study together, look after look. What a claim was decided by stays as it was.
 pub fn judge(claims: &[ClaimConfig], plan: &Plan, results: &Results) -> Result<Judgement> {
     let questions = questions(claims, plan, results)?;
-    let over = over(&questions, plan, results)?;
+    let over = over(&questions, plan, results);
     let looks = &plan.looks;
-    let first = (0..plan.runs.len()).filter(|run| plan.is_within(*run, looks.first()));
+    let mut asked: BTreeSet<usize> =
+        (0..plan.runs.len()).filter(|run| plan.is_within(*run, looks.first())).collect();
     let missing: BTreeSet<usize> = results.missing.iter().copied().collect();
-    let mut wanted: BTreeSet<usize> = first.filter(|run| missing.contains(run)).collect();
+    let mut wanted: BTreeSet<usize> = asked.intersection(&missing).copied().collect();
     let mut judged: Vec<Judged> =
         claims.iter().zip(&over).map(|(claim, over)| Judged::open(claim, *over, looks)).collect();
     // Claims without all runs of a look are judged when these are there; a study of one look shows what it has so far.
@@ -106,23 +112,26 @@ pub fn judge(claims: &[ClaimConfig], plan: &Plan, results: &Results) -> Result<J
         let is_open = |index: &usize| judged[*index].verdict == Verdict::Undecided;
         let candidates: Vec<usize> = (0..claims.len()).filter(is_open).collect();
         for &index in candidates.iter().filter(|_| looks.are_several()) {
-            let runs: Vec<usize> =
-                questions[index].runs(plan, seeds).filter(|run| missing.contains(run)).collect();
-            if !waiting[index] && !runs.is_empty() {
-                wanted.extend(runs);
-                waiting[index] = true;
+            if waiting[index] {
+                continue;
             }
+            let runs: BTreeSet<usize> = questions[index].runs(plan, seeds).collect();
+            waiting[index] = !runs.is_disjoint(&missing);
+            wanted.extend(runs.intersection(&missing));
+            asked.extend(runs);
         }
-        let asked: Vec<usize> = candidates.iter().copied().filter(|index| !waiting[*index]).collect();
-        look(&asked, candidates.len(), seeds, &questions, results, plan, &mut judged)?;
+        let ready: Vec<usize> = candidates.iter().copied().filter(|index| !waiting[*index]).collect();
+        look(&ready, candidates.len(), seeds, &questions, results, plan, &mut judged);
     }
     for (one, question) in judged.iter_mut().zip(&questions).filter(|(one, _)| one.difference.is_none()) {
         // Before its first look a claim shows what is there, and no verdict.
-        one.difference = question.difference(results, plan, plan.seeds.len())?;
-        one.interval = one.difference.as_ref().and_then(|difference| difference.interval(one.over));
+        one.difference = question.difference(results, plan, looks.first());
+        let interval = one.difference.as_ref().and_then(|difference| difference.interval(one.over));
+        one.interval = interval.map(|interval| interval.at(one.level));
         one.seeds = one.difference.as_ref().map_or(0, |difference| difference.seeds);
+        one.lacks = question.lacks(results);
     }
-    Ok(Judgement { claims: judged, wanted: wanted.into_iter().collect() })
+    Ok(Judgement { claims: judged, wanted: wanted.into_iter().collect(), asked })
 }
 
 /// Judges the claims in `asked`, out of `open` that no earlier look has decided, by the first `seeds` seeds.
@@ -134,10 +143,10 @@ fn look(
     results: &Results,
     plan: &Plan,
     judged: &mut [Judged],
-) -> Result<()> {
+) {
     let looks = &plan.looks;
-    let differences = asked.iter().map(|&index| questions[index].difference(results, plan, seeds));
-    let differences = differences.collect::<Result<Vec<_>>>()?;
+    let differences: Vec<Option<PairedDifference>> =
+        asked.iter().map(|&index| questions[index].difference(results, plan, seeds)).collect();
     let interval = |(&index, difference): (&usize, &Option<PairedDifference>)| {
         difference.as_ref().and_then(|difference| difference.interval(judged[index].over))
     };
@@ -157,20 +166,24 @@ fn look(
             one.verdict = verdict(questions[index].claim, interval);
         }
     }
-    Ok(())
 }
 
 /// What the error of each claim is over: the same for all that do not say, whatever was lost.
-fn over(questions: &[Question<'_>], plan: &Plan, results: &Results) -> Result<Vec<Over>> {
-    let mut alike = true;
-    for question in questions {
-        alike &= question.is_of_same_tokens(results, plan)?;
-    }
+fn over(questions: &[Question<'_>], plan: &Plan, results: &Results) -> Vec<Over> {
+    let alike = questions.iter().all(|question| question.is_of_same_tokens(results, plan));
     let common = Over::of_table(plan.seeds.len(), alike);
-    Ok(questions.iter().map(|question| question.claim.over.unwrap_or(common)).collect())
+    questions.iter().map(|question| question.claim.over.unwrap_or(common)).collect()
 }
 
 impl Judged {
+    /// Its sentence, with its metric where that is not the loss, which its words say nothing of.
+    pub fn in_words(&self) -> String {
+        match self.metric {
+            Metric::Loss => self.says.clone(),
+            other => format!("{} ({})", self.says, other.name()),
+        }
+    }
+
     /// A claim before its first look.
     fn open(claim: &ClaimConfig, over: Over, looks: &Looks) -> Self {
         Self {
@@ -184,6 +197,7 @@ impl Judged {
             level: 1.0 - looks.alpha(),
             p: None,
             verdict: Verdict::Undecided,
+            lacks: None,
             is_added: false,
         }
     }

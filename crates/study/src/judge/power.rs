@@ -63,7 +63,7 @@ pub fn needs(
     let alpha = plan.looks.alpha() / open as f64;
     let of = |(question, judged): (_, &super::Judged)| {
         let question: &super::Question<'_> = question;
-        let difference = question.difference(results, plan, plan.seeds.len())?;
+        let difference = question.difference(results, plan, plan.seeds.len());
         let so_far = difference.as_ref().and_then(|difference| difference.by_seed);
         let needed = match so_far {
             _ if judged.verdict != Verdict::Undecided => Seeds::Decided,
@@ -80,15 +80,15 @@ pub fn needs(
                 }
             }
         };
-        Ok(Need {
-            says: judged.says.clone(),
+        Need {
+            says: judged.in_words(),
             so_far,
             seeds: difference.map_or(0, |difference| difference.seeds),
             needed,
             runs: question.runs(plan, 1).collect(),
-        })
+        }
     };
-    questions(claims, plan, results)?.iter().zip(&judgement.claims).map(of).collect()
+    Ok(questions(claims, plan, results)?.iter().zip(&judgement.claims).map(of).collect())
 }
 
 /// How far the interval of a difference may reach to either side, for the claim to be decided as the difference says.

@@ -1,6 +1,5 @@
 //! A claim with the rows that it is about.
 
-use super::check;
 use super::selector::Selector;
 use crate::claim::ClaimConfig;
 use crate::comparable::{obstacle, same_tokens};
@@ -48,26 +47,25 @@ impl Question<'_> {
         results: &Results,
         plan: &Plan,
         seeds: usize,
-    ) -> Result<Option<PairedDifference>> {
-        let [left, right] = self.samples(results, plan, seeds)?;
+    ) -> Option<PairedDifference> {
+        let [left, right] = self.samples(results, plan, seeds);
         let compares =
             |a: &Sample<'_>, b: &Sample<'_>| obstacle(a.row(), b.row(), self.claim.metric).is_none();
         let all = left.iter().all(|a| right.iter().filter(|b| a.seed() == b.seed()).all(|b| compares(a, b)));
-        Ok(PairedDifference::new(&left, &right, 1.0 - ALPHA).filter(|_| all))
+        PairedDifference::new(&left, &right, 1.0 - ALPHA).filter(|_| all)
     }
 
     /// Whether both sides scored the same tokens.
-    pub(super) fn is_of_same_tokens(&self, results: &Results, plan: &Plan) -> Result<bool> {
+    pub(super) fn is_of_same_tokens(&self, results: &Results, plan: &Plan) -> bool {
         if !self.claim.metric.spans_tokenizers() {
-            return Ok(true);
+            return true;
         }
-        let [left, right] = self.samples(results, plan, plan.seeds.len())?;
-        let rows = left.first().zip(right.first());
-        Ok(rows.is_none_or(|(a, b)| same_tokens(a.row(), b.row())))
+        let [left, right] = self.samples(results, plan, plan.seeds.len());
+        left.first().zip(right.first()).is_none_or(|(a, b)| same_tokens(a.row(), b.row()))
     }
 
     /// The rows of both sides over the first `seeds` seeds.
-    fn samples<'r>(&self, results: &'r Results, plan: &Plan, seeds: usize) -> Result<[Vec<Sample<'r>>; 2]> {
+    fn samples<'r>(&self, results: &'r Results, plan: &Plan, seeds: usize) -> [Vec<Sample<'r>>; 2] {
         let claim = self.claim;
         let here = |measured: &&Measured| {
             let settings = &measured.row.settings;
@@ -98,14 +96,32 @@ impl Question<'_> {
         };
         let mut kinds = candidates.iter().map(|(measured, _)| kind(measured));
         let first = kinds.find(|wanted| self.sides.iter().all(|selector| has(selector, wanted)));
-        let side = |selector: &Selector| -> Result<Vec<Sample<'r>>> {
-            let mut all = candidates.iter().filter(|(it, _)| selector.is(it)).peekable();
-            let mut without = rows.iter().zip(&samples).filter(|(_, sample)| sample.is_none());
-            if all.peek().is_none() && without.any(|(measured, _)| selector.is(measured)) {
-                return Err(check::without_metric(claim, &selector.text(), false));
-            }
-            Ok(all.filter(|(it, _)| first == Some(kind(it))).map(|(_, sample)| *sample).collect())
+        let side = |selector: &Selector| -> Vec<Sample<'r>> {
+            let all = candidates.iter().filter(|(it, _)| selector.is(it));
+            all.filter(|(it, _)| first == Some(kind(it))).map(|(_, sample)| *sample).collect()
         };
-        Ok([side(&self.sides[0])?, side(&self.sides[1])?])
+        [side(&self.sides[0]), side(&self.sides[1])]
+    }
+
+    /// Why nothing was compared, where rows of a side are there and none of them holds the metric: an encoding that turns nothing has no
+    /// angle that it did not see.
+    pub(super) fn lacks(&self, results: &Results) -> Option<String> {
+        let claim = self.claim;
+        let rows = |side: &Selector| -> Vec<&Measured> {
+            let is_meant = |it: &&Measured| {
+                let settings = &it.row.settings;
+                side.is(it) && claim.is_about(settings.protocol, settings.split, settings.tokens())
+            };
+            results.rows.iter().filter(is_meant).collect()
+        };
+        let holds = |it: &&Measured| {
+            let run = results.rows.iter().filter(|other| other.run == it.run).map(|other| &other.row);
+            Sample::new(claim.metric, &it.row, run).is_some()
+        };
+        let lacking = self.sides.iter().find(|side| {
+            let rows = rows(side);
+            !rows.is_empty() && !rows.iter().any(holds)
+        })?;
+        Some(format!("no row of `{}` that it is about holds `{}`", lacking.text(), claim.metric.name()))
     }
 }

@@ -91,6 +91,15 @@ impl Selector {
         self.words.length(train_length)
     }
 
+    /// Whether it means the same rows as another.
+    pub(super) fn is_same(&self, other: &Self, plan: &Plan) -> bool {
+        let is_alike = |run: &Planned| self.is_of(run) == other.is_of(run);
+        let is_at = |train_length| self.length(train_length) == other.length(train_length);
+        (&self.extend, self.step) == (&other.extend, other.step)
+            && plan.runs.iter().all(is_alike)
+            && plan.jobs().all(|(_, job)| is_at(job.config.run.train.length))
+    }
+
     /// The step of the checkpoint that it names.
     pub(super) fn step(&self) -> Option<u64> {
         self.step

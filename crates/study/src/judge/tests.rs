@@ -213,7 +213,8 @@ fn more_of_a_share_is_said_with_more() {
     let difference = found.difference.unwrap();
     // The same in both seeds: 300 of 400 against 200.
     assert_eq!((difference.mean, difference.seeds, difference.documents), (0.25, 2, 400));
-    assert_eq!((found.verdict, difference.by_document.unwrap().df), (Verdict::Holds, 399.0));
+    // Two sequences more, each answered by one side alone.
+    assert_eq!((found.verdict, difference.by_document.unwrap().df), (Verdict::Holds, 401.0));
     // No spread is less than that of numbers rounded to steps of 1/400, as shares of 400 are: 1/400 / sqrt(6), of two seeds.
     let se = difference.by_seed.unwrap().se;
     assert!((se - 1.0 / 400.0 / 6f64.sqrt() / 2f64.sqrt()).abs() < 1e-12, "{se}");
@@ -264,11 +265,10 @@ fn a_metric_that_no_row_has_is_refused() {
         "{planned}"
     );
     assert!(planned.hint_text().unwrap().contains("data.task"), "{planned}");
-    let measured = judge(&[exact], &plan, &results()).unwrap_err();
-    assert!(
-        measured.message().contains("no row of `rope, ntk` that it is about holds `exact_match`"),
-        "{measured}"
-    );
+    // Where only some encodings lack it, the plan cannot know: the claim stays open and says why.
+    let judged = judge(&[exact], &plan, &results()).unwrap().claims.remove(0);
+    assert_eq!((judged.verdict, judged.difference), (Verdict::Undecided, None));
+    assert_eq!(judged.lacks.unwrap(), "no row of `rope, ntk` that it is about holds `exact_match`");
     let task = crate::plan::tests::task_plan(TASK);
     let bits = claim("says = \"rope, ntk > rope, yarn at 2L\"\nmetric = \"bits_per_byte\"").unwrap();
     assert!(check(&bits, &task).unwrap_err().hint_text().unwrap().contains("neither tasks"));

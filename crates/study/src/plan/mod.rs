@@ -87,7 +87,10 @@ impl Plan {
                 break;
             }
         }
-        let refused = expansion.groups.refused(study);
+        let mut refused = expansion.groups.refused(study);
+        if runs.iter().all(|run: &Planned| run.job.is_ok()) {
+            refused.extend(expansion.groups.unread(study));
+        }
         let contents = expansion.contents.into_iter().filter_map(|(data, hash)| Some((data, hash.ok()?)));
         Self {
             axes: study.axes.iter().map(|axis| axis.name.clone()).collect(),

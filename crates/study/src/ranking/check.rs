@@ -22,9 +22,11 @@ pub fn check(plan: &Plan, best: Best) -> Result<()> {
         }
     }
     let wrong = |why: String| Error::value("best", best.in_toml(), why);
-    // Choices on the validation split are no results.
+    // Choices on the validation split are no results, and what does not hold the metric is not meant.
+    let holds = |it: &Evaluation| best.metric.is_none_or(|metric| metric.is_of(it.block.protocol.material()));
+    let kinds = read.iter().map(|(.., it)| (!holds(it), kind_of(&it.block)));
     let first =
-        read.iter().map(|(.., it)| kind_of(&it.block)).min_by_key(|(_, split, _)| *split == Split::Valid);
+        kinds.min_by_key(|(lacks, (_, split, _))| (*lacks, *split == Split::Valid)).map(|(_, kind)| kind);
     read.retain(|(.., it)| Some(kind_of(&it.block)) == first);
     for (index, _, evaluation) in &read {
         let extends = 0..evaluation.extensions.len() + evaluation.pending.len();

@@ -30,8 +30,10 @@ pub struct Ranking<'a> {
     pub unit: &'static str,
     /// What the errors of all differences are over.
     pub over: Over,
-    /// Seeds that each reading should have.
+    /// Seeds that a reading should have, at the most.
     pub seeds: usize,
+    /// How many times claims are judged, where they decide how many seeds there are: each time may be the one that is shown.
+    pub looks: usize,
     pub ranked: Vec<Ranked<'a>>,
     /// Pairs that there are, all of which the correction counts.
     pub pairs: usize,
@@ -52,6 +54,8 @@ pub struct Ranked<'a> {
     pub same: Vec<String>,
     /// The mean of the metric over seeds.
     pub value: f64,
+    /// Seeds that it should have.
+    pub seeds: usize,
     /// Its rows, one a seed.
     pub rows: Vec<&'a ResultRow>,
     /// The window baselines of its runs, one a seed; none where that was not measured.
@@ -89,7 +93,7 @@ pub struct Leaders {
     pub at: String,
     /// What is compared, as in [`Ranking`].
     pub metric: Metric,
-    /// The name of the best and its mean over seeds.
+    /// The name of the best and its mean over seeds; the names of all that have the same mean.
     pub best: Option<(String, f64)>,
     pub second: Option<(String, f64)>,
 }
@@ -143,8 +147,17 @@ pub fn leaders(results: &Results) -> Vec<Leaders> {
     let leaders = lengths.into_iter().filter_map(|(length, train_length)| {
         let at = |row: &ResultRow| row.settings.length * train_length == length * row.settings.train_length;
         let Candidates { metric, list, left_out } = candidates(results, None, &at)?;
-        let mut named = list.into_iter().map(|one| (one.name, one.value));
-        let at = multiple(length, train_length);
+        let mut named: Vec<(String, f64)> = Vec::new();
+        for one in list {
+            match named.last_mut() {
+                Some((names, value)) if *value - one.value == 0.0 => {
+                    names.push_str(" and ");
+                    names.push_str(&one.name);
+                }
+                _ => named.push((one.name, one.value)),
+            }
+        }
+        let (mut named, at) = (named.into_iter(), multiple(length, train_length));
         left_out.is_empty().then(|| Leaders { at, metric, best: named.next(), second: named.next() })
     });
     leaders.collect()
@@ -159,8 +172,10 @@ fn candidates<'a>(
 ) -> Option<Candidates<'a>> {
     let here = || results.of_last().filter(|it| at(&it.row));
     let read = || here().filter(|it| it.row.extend != WINDOW_BASELINE);
-    // Choices on the validation split are no results.
-    let first = read().map(|it| kind(&it.row)).min_by_key(|(_, split, _)| *split == Split::Valid)?;
+    // Choices on the validation split are no results, and what does not hold the metric is not meant.
+    let holds = |it: &ResultRow| metric.is_none_or(|metric| metric.is_of(it.settings.protocol.material()));
+    let kinds = read().map(|it| (!holds(&it.row), kind(&it.row)));
+    let (_, first) = kinds.min_by_key(|(lacks, (_, split, _))| (*lacks, *split == Split::Valid))?;
     let rates = results.rates.as_ref();
     let is_meant = |it: &&Measured| {
         kind(&it.row) == first && rates.is_none_or(|rates| rates.is_chosen(&it.labels, it.row.seed))
@@ -261,7 +276,8 @@ fn name(labels: &[String], extend: &str) -> String {
     labels.iter().map(String::as_str).chain(extend).collect::<Vec<_>>().join(", ")
 }
 
-/// Tests all pairs, and shows those with the best.
+/// Tests all pairs, and shows those with the best. Where claims decide how many seeds there are, each of their looks has its part of
+/// the probability here too.
 fn ranking<'a>(results: &'a Results, candidates: Candidates<'a>) -> Ranking<'a> {
     let Candidates { metric, list, left_out } = candidates;
     let mut pairs: Vec<(usize, usize, Option<PairedDifference>)> = Vec::new();
@@ -275,7 +291,8 @@ fn ranking<'a>(results: &'a Results, candidates: Candidates<'a>) -> Ranking<'a> 
         }
     }
     let alike = pairs.iter().all(|(.., difference)| difference.as_ref().is_none_or(|it| it.same_tokens));
-    let over = Over::of_table(results.seeds, alike);
+    let seeds = list.iter().map(|one| results.seeds_of(&one.rows[0].labels)).max().unwrap_or(results.seeds);
+    let over = Over::of_table(seeds, alike);
     let interval =
         |difference: &Option<PairedDifference>| difference.as_ref().and_then(|it| it.interval(over));
     let p_value = |interval: Option<Interval>| interval.map_or(f64::NAN, |interval| interval.p_against(0.0));
@@ -289,6 +306,7 @@ fn ranking<'a>(results: &'a Results, candidates: Candidates<'a>) -> Ranking<'a> 
             name: one.name,
             same: one.same,
             value: one.value,
+            seeds: results.seeds_of(&one.rows[0].labels),
             rows: one.samples.iter().map(Sample::row).collect(),
             baseline: Vec::new(),
             rates: one.rows.iter().filter_map(rate_of).collect(),
@@ -297,17 +315,18 @@ fn ranking<'a>(results: &'a Results, candidates: Candidates<'a>) -> Ranking<'a> 
             p: None,
         })
         .collect();
-    let steps = holm::steps(&p, ALPHA, pairs.len());
+    let looks = results.looks;
+    let steps = holm::steps(&p, ALPHA / looks as f64, pairs.len());
     let count = pairs.len();
     for ((index, _, difference), step) in
         pairs.into_iter().zip(steps).filter(|((_, place, _), _)| *place == 0)
     {
         ranked[index].interval = interval(&difference).map(|interval| interval.at(step.level));
         ranked[index].difference = difference;
-        ranked[index].p = Some(step.adjusted).filter(|p| !p.is_nan());
+        ranked[index].p = Some((step.adjusted * looks as f64).min(1.0)).filter(|_| !step.adjusted.is_nan());
     }
-    let seeds = results.seeds;
-    Ranking { metric, unit: "", over, seeds, ranked, pairs: count, left_out, rate_axis, is_everything: false }
+    let (unit, pairs, is_everything) = ("", count, false);
+    Ranking { metric, unit, over, seeds, looks, ranked, pairs, left_out, rate_axis, is_everything }
 }
 
 #[cfg(test)]

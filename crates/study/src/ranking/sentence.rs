@@ -59,21 +59,25 @@ impl Ranking<'_> {
             1 => String::new(),
             pairs => format!("Holm's correction for all {pairs} pairs, "),
         };
+        let least = self.ranked.iter().map(|one| one.seeds).min().unwrap_or(self.seeds);
+        let count = if least < self.seeds { format!("{least} to {}", self.seeds) } else { least.to_string() };
         let seeds = match (self.seeds, self.over) {
             (1, _) => format!("1 seed, paired by {}", self.unit),
-            (seeds, Over::Both) => format!("{seeds} seeds, errors over {}", self.over.in_words(self.unit)),
-            (seeds, _) => format!("{seeds} seeds"),
+            (_, Over::Both) => format!("{count} seeds, errors over {}", self.over.in_words(self.unit)),
+            _ => format!("{count} seeds"),
         };
-        format!("at 5%, {correction}{seeds}")
+        let looks =
+            if self.looks > 1 { format!(" over {} looks of the claims", self.looks) } else { String::new() };
+        format!("at 5%{looks}, {correction}{seeds}")
     }
 
     fn limits(&self) -> String {
-        let lost = |one: &&Ranked<'_>| one.rows.len() < self.seeds;
+        let lost = |one: &&Ranked<'_>| one.rows.len() < one.seeds;
         let lost: Vec<String> = self
             .ranked
             .iter()
             .filter(lost)
-            .map(|one| format!("`{}` has {} of {} seeds", one.name, one.rows.len(), self.seeds))
+            .map(|one| format!("`{}` has {} of {} seeds", one.name, one.rows.len(), one.seeds))
             .collect();
         let mut limits = if lost.is_empty() { String::new() } else { format!(" {}.", lost.join(", ")) };
         if self.over == Over::Documents && self.ranked.iter().any(|one| one.p.is_some()) {

@@ -21,6 +21,7 @@ use longwave_train::checkpoint::Checkpoint;
 use longwave_train::run::{self, CheckpointId, checkpoint_path};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -59,6 +60,9 @@ pub struct JournalLine {
 /// The right to work on a run, until it is dropped.
 #[derive(Debug)]
 pub struct Lock(#[expect(dead_code, reason = "the lock goes when the file is closed")] File);
+
+/// What the names of files with the rows of an evaluation begin with.
+const ROWS: &str = "rows-";
 
 /// How far the work on a run has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +104,7 @@ impl Store {
     }
 
     fn rows_path(&self, job: &Job) -> PathBuf {
-        self.run(&job.key).join(format!("rows-{}.jsonl", job.evaluation))
+        self.run(&job.key).join(format!("{ROWS}{}.jsonl", job.evaluation))
     }
 
     fn failure_path(&self, job: &Job) -> PathBuf {
@@ -147,6 +151,13 @@ impl Store {
         let path = self.rows_path(job);
         line_count::record(&path, seen.len())?;
         file::write(&path, text.as_bytes())
+    }
+
+    /// Whether a run was measured in any way, by evaluations of this study or others.
+    pub fn is_measured(&self, key: &str) -> bool {
+        let is_rows = |name: &OsStr| name.to_str().is_some_and(|name| name.starts_with(ROWS));
+        let entries = fs::read_dir(self.run(key)).into_iter().flatten().flatten();
+        entries.into_iter().any(|entry| is_rows(&entry.file_name()))
     }
 
     /// Why a job failed; `None` where it did not.

@@ -20,7 +20,7 @@ pub(super) fn claims(claims: &[Judged], needs: &[Need], looks: &Looks) -> Grid {
     ];
     if looks.are_several() {
         notes.push(format!(
-            "Claims were judged after {} seeds, each time with 1/{} of the 5%; a claim that is decided gets no more seeds.",
+            "Claims are judged after {} seeds until they are decided, each time with 1/{} of the 5%.",
             looks.in_words(),
             looks.seeds().len()
         ));
@@ -40,6 +40,8 @@ pub(super) fn claims(claims: &[Judged], needs: &[Need], looks: &Looks) -> Grid {
         let less = if other.lower_is_better() { "less" } else { "more" };
         notes.push(format!("`{}`: differences in {}, {less} is better.", other.name(), other.unit()));
     }
+    let lacking = claims.iter().filter_map(|claim| Some((claim, claim.lacks.as_ref()?)));
+    notes.extend(lacking.map(|(claim, why)| format!("`{}` was not judged: {why}.", claim.in_words())));
     notes.extend(seeds_needed(needs));
     Grid {
         title: "Claims".into(),
@@ -127,6 +129,7 @@ fn says(claim: &Judged) -> String {
 /// What is the best at one length, and by how much.
 pub(super) fn ranking(best: Best, ranking: &Ranking<'_>) -> Grid {
     let shown = ranking.shown();
+    let best_seeds = ranking.ranked.first().map_or(0, |best| best.seeds);
     let has_baseline = ranking.ranked.iter().any(|one| !one.baseline.is_empty());
     let baseline = |one: &Ranked<'_>| {
         let value_of = |it: Cell| value(shown, it.value);
@@ -134,11 +137,16 @@ pub(super) fn ranking(best: Best, ranking: &Ranking<'_>) -> Grid {
     };
     let row = |(place, one): (usize, &Ranked<'_>)| {
         let texts = [
-            one.difference.as_ref().map_or("-".to_owned(), |it| difference(it, ranking.seeds)),
+            one.difference.as_ref().map_or("-".to_owned(), |it| difference(it, one.seeds.min(best_seeds))),
             ends(one.interval.map(|interval| (interval.low, interval.high))),
             one.p.map_or("-".to_owned(), p_value),
         ];
-        let first = [Entry::new(place.to_string()), Entry::new(one.name.clone()), cell(shown, &one.rows)];
+        let mean = match shown.needs_baseline() {
+            // A row does not hold it alone.
+            true => Entry::new(mean_value(shown, one.value)),
+            false => cell(shown, &one.rows),
+        };
+        let first = [Entry::new(place.to_string()), Entry::new(one.name.clone()), mean];
         let baseline = has_baseline.then(|| baseline(one));
         first.into_iter().chain(baseline).chain(texts.map(Entry::new)).collect()
     };

@@ -8,9 +8,17 @@ use longwave_report::grid::{Entry, Grid, Header};
 pub(super) fn table(found: &Correlated) -> Grid {
     let with = found.correlation.with.name();
     let row = |name: String, estimate: &Estimate, verdict: String| {
-        let interval = estimate
-            .interval
-            .map_or_else(|| "–".to_owned(), |(low, high)| format!("{low:+.2} to {high:+.2}"));
+        let interval = estimate.interval.map_or_else(
+            || "–".to_owned(),
+            |it| {
+                format!(
+                    "{:+.2} to {:+.2} ({:.2}%)",
+                    it.low.max(-1.0),
+                    it.high.min(1.0),
+                    100.0 * estimate.level
+                )
+            },
+        );
         let value = Entry::new(format!("{:+.2}", estimate.value));
         vec![
             Entry::new(name),
@@ -35,20 +43,22 @@ pub(super) fn table(found: &Correlated) -> Grid {
         headers: vec![
             Header::words("metric"),
             Header::number("rank correlation"),
-            Header::number("bootstrap 95%"),
+            Header::number("adjusted interval"),
             Header::words("verdict"),
         ],
         rows: single.chain(pairs).collect(),
         notes: vec![
-            "Intervals are over seeds: what other trainings of these models would give, and nothing about other models.".to_owned(),
+            "Intervals are over seeds (jackknife, Student's t, at the level of Holm's procedure for all lines): what other trainings of \
+             these models would give, and nothing about other models."
+                .to_owned(),
         ],
     }
 }
 
 fn one(estimate: &Estimate) -> &'static str {
     match estimate.interval {
-        Some((low, _)) if low > 0.0 => "rises with it",
-        Some((_, high)) if high < 0.0 => "falls with it",
+        Some(it) if it.low > 0.0 => "rises with it",
+        Some(it) if it.high < 0.0 => "falls with it",
         Some(_) => "undecided",
         None => "",
     }
@@ -56,8 +66,8 @@ fn one(estimate: &Estimate) -> &'static str {
 
 fn better(a: Metric, b: Metric, estimate: &Estimate) -> String {
     match estimate.interval {
-        Some((low, _)) if low > 0.0 => format!("`{}` predicts better", a.name()),
-        Some((_, high)) if high < 0.0 => format!("`{}` predicts better", b.name()),
+        Some(it) if it.low > 0.0 => format!("`{}` predicts better", a.name()),
+        Some(it) if it.high < 0.0 => format!("`{}` predicts better", b.name()),
         Some(_) => "undecided".to_owned(),
         None => String::new(),
     }

@@ -66,6 +66,7 @@ impl StudyReport {
         against: Option<&Reference>,
     ) -> Result<Self> {
         let mut judgement = judge(&study.claims, plan, results)?;
+        let results = &*results.of_looks(&judgement.asked, plan);
         let needs = needs(&study.claims, plan, results, &judgement)?;
         let judged = &mut judgement.claims;
         for (claim, is_added) in judged.iter_mut().zip(declared::added(folder, study)?) {

@@ -52,5 +52,6 @@ fn edge(rest: &[String], choice: &Choice) -> Option<String> {
     let end = choice.at_edge?;
     let beyond = if end == "smallest" { "smaller" } else { "larger" };
     let (rest, rate) = (rest.join(", "), &choice.label);
-    Some(format!("`{rest}`: {rate} is the {end} rate of the grid; a {beyond} one may be better."))
+    let of = if choice.lacks_rates { "that has all its runs" } else { "of the grid" };
+    Some(format!("`{rest}`: {rate} is the {end} rate {of}; a {beyond} one may be better."))
 }

@@ -24,6 +24,35 @@ fn refused(blocks: &str, told: &[&str]) {
 const DIRECT: &str = "[[evaluate]]\nlengths = [32, 64]\nwindows_per_document = 2\n";
 
 #[test]
+fn blocks_and_labels_that_name_nothing_are_refused() {
+    refused(
+        "[[evaluate]]\nlengths = [32]\nonly = { position = [] }\n",
+        &["`evaluate[0].only.position = []`", "leave `only` out"],
+    );
+    refused(
+        "[[evaluate]]\nlengths = [32]\nonly = { position = \"rope\", encoding = \"alibi\" }\n",
+        &[
+            "`evaluate[0].only = { encoding = [alibi], position = [rope] }`",
+            "no run of the study has such labels together",
+        ],
+    );
+    let labels = |labels: &str| {
+        let head = STUDY.split("[[evaluate]]").next().unwrap();
+        let text = head.replace(
+            "values = [\"rope\", \"alibi\"]",
+            &format!("values = [\"rope\", \"alibi\"]\nlabels = {labels}"),
+        );
+        let project = project(&format!("{text}{DIRECT}[[claim]]\nsays = \"x < y at 2L\"\n"));
+        let outcome = study(&project, &["--dry-run"]);
+        assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+        outcome.stderr
+    };
+    assert!(labels("[\"x\", \"x at 2L\"]").contains("claims would read its end as a length"));
+    assert!(labels("[\"x\", \"y, z\"]").contains("claims cannot name it: `,` has a meaning in them"));
+    assert!(labels("[\"x\", \" y\"]").contains("nor begin or end with a space"));
+}
+
+#[test]
 fn a_claim_about_what_no_evaluation_measures_is_refused() {
     let claim = |says: &str| format!("{DIRECT}[[claim]]\nsays = \"{says}\"\n");
     refused(
@@ -50,6 +79,11 @@ fn a_claim_about_what_no_evaluation_measures_is_refused() {
         &format!("{only}{}", claim("rope, ntk < alibi, ntk at 2L")),
         &["reads `alibi, ntk` with `ntk`", "its runs are read with direct, window_baseline"],
     );
+    refused(
+        &format!("{}protocol = \"sliding\"\n", claim("rope < alibi at 2L")),
+        &["reads `rope` with `direct`", "not as `protocol`, `split` and `tokens` of the claim say"],
+    );
+    refused(&claim("rope < rope, direct at 2L"), &["both sides are the same readings", "name another label"]);
     let sliding = "[[evaluate]]\nprotocol = \"sliding\"\nlengths = [64]\nonly = { encoding = \"alibi\" }\n";
     let fixed = DIRECT.to_owned() + "only = { position = \"rope\" }\n";
     refused(
@@ -145,4 +179,10 @@ fn a_claim_that_is_added_after_looking_is_marked() {
     let changed = first.replace("tolerance = 9", "tolerance = 8");
     project.write("two.toml", &format!("{head}{changed}"));
     assert!(done(study(&project, &[])).stdout.contains("**holds (added)** |"));
+    // So it is where the evaluation changes with the claim, and when that is taken back.
+    let both = changed.replace("windows_per_document = 2", "windows_per_document = 1");
+    for text in [&both, &changed] {
+        project.write("two.toml", &format!("{head}{text}"));
+        assert!(done(study(&project, &[])).stdout.contains("**holds (added)** |"), "{text}");
+    }
 }

@@ -21,7 +21,7 @@ impl StudyRunner<'_> {
         let report = StudyReport::new(&self.folder, self.study, &self.plan, &self.store, &results, None)?;
         report.write(&self.folder)?;
         lines(&self.options.format.map_or_else(|| report.answer(), |format| report.tables(format)))?;
-        wrote(&self.folder);
+        wrote(&report, &self.folder);
         self.print_failures(&results);
         if !results.failures.is_empty() {
             return Err(Error::failed(format!(
@@ -32,7 +32,8 @@ impl StudyRunner<'_> {
             .hint("`--retry` tries them again"));
         }
         if report.wanted() > 0 {
-            status(&format!("{} runs are still to be done", report.wanted()));
+            let (count, are) = (report.wanted(), if report.wanted() == 1 { "run is" } else { "runs are" });
+            status(&format!("{count} {are} still to be done"));
         }
         Ok(())
     }
@@ -86,10 +87,16 @@ pub(crate) fn report_again(folder: &Path, against: Option<&Reference>) -> Result
 /// Writes again what a study wrote: into its folder, or into another.
 pub(crate) fn write_again(report: &StudyReport, out: &Path) -> Result<()> {
     report.write(out)?;
-    wrote(out);
+    wrote(report, out);
     Ok(())
 }
 
-fn wrote(folder: &Path) {
-    status(&format!("wrote study.md, results.csv, results.parquet and report/ in {}", folder.display()));
+/// Names the files; without any result there is `study.md` alone.
+fn wrote(report: &StudyReport, folder: &Path) {
+    let files = if report.page().is_some() {
+        "study.md, results.csv, results.parquet and report/"
+    } else {
+        "study.md"
+    };
+    status(&format!("wrote {files} in {}", folder.display()));
 }

@@ -7,8 +7,9 @@ fn shown(sums: &mut WindowSums, first_query: usize, first_key: usize, rows: &[&[
     let values = TensorData::new(rows.concat(), [1, 1, rows.len(), rows[0].len()]);
     let values = Tensor::<4>::from_data(values, &Device::flex());
     let queries = first_query..first_query + rows.len();
-    let mapped = &[values.clone(), values.clone()];
-    sums.add(&Probabilities { layer: 0, queries, first_key, values: &values, mapped }).unwrap();
+    let projected = &[values.clone(), values.clone()];
+    let (values, logits, mapped) = (&values, &values, std::slice::from_ref(projected));
+    sums.add(&Probabilities { layer: 0, queries, first_key, values, logits, projected, mapped }).unwrap();
 }
 
 fn sample(lengths: &[usize]) -> Sample {

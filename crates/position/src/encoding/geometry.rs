@@ -103,6 +103,16 @@ impl Geometry {
         }
     }
 
+    /// Which of its maps a query and a key are read by.
+    pub fn entry(&self, query: f64, key: f64) -> usize {
+        if self.maps.len() > 1 { self.selector.entry(query, key) } else { 0 }
+    }
+
+    /// The maps that a query and a key are read by.
+    pub fn maps_of(&self, query: f64, key: f64) -> (PositionMap, PositionMap) {
+        self.maps[self.entry(query, key)]
+    }
+
     /// Whether every pair is read at its own positions.
     pub fn is_plain(&self) -> bool {
         self.maps == [(PositionMap::Identity, PositionMap::Identity)]

@@ -151,6 +151,11 @@ impl AttentionKind {
         }
     }
 
+    /// Whether a query sees its own key.
+    pub fn sees_own_key(self) -> bool {
+        !matches!(self, Self::StickBreaking(StickBreaking { attend_current: false, .. }))
+    }
+
     /// Whether scores are cosines of q and k times `ln d ln N`, N the keys that a query sees.
     pub fn reads_cosines(self) -> bool {
         matches!(self, Self::Lssa | Self::Lssar(_))

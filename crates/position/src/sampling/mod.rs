@@ -17,6 +17,7 @@ pub mod float;
 pub mod pose;
 pub mod randpos;
 pub mod segments;
+mod shown;
 
 use crate::encoding::PositionUse;
 use crate::extent::Extent;
@@ -30,6 +31,7 @@ use schemars::JsonSchema;
 use segments::Segments;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
+pub use shown::Shown;
 
 /// `max_position` of the `RandPos` paper.
 fn randpos_positions() -> Tokens {
@@ -207,6 +209,15 @@ impl TrainingPositions {
             Self::Segments { max_position, .. } => *max_position,
         };
         written.map_or(lengths.length, |tokens| (tokens.at(lengths) + 1e-9).floor() as usize)
+    }
+
+    /// The distances that rows of `lengths.length` tokens show. A start of its own moves a row, and leaves its distances.
+    pub fn shown(&self, lengths: Lengths) -> Shown {
+        match self {
+            Self::Float { span } => Shown { farthest: span.at(lengths), below: span.at(lengths) },
+            Self::Randpos { .. } | Self::Pose { .. } => Shown::whole(self.reach(lengths)),
+            Self::Contiguous | Self::Offset { .. } | Self::Segments { .. } => Shown::whole(lengths.length),
+        }
     }
 
     /// Checks the values for rows of `lengths.length` tokens.

@@ -24,9 +24,12 @@ pub(super) struct Seen<'a> {
     pub(super) queries: Range<usize>,
     /// `[batch, heads, queries, keys]`.
     pub(super) probabilities: &'a Tensor<4>,
-    /// q `[batch, heads, queries, d]` and k `[batch, heads, keys, d]` at their positions, as the first entry of the geometry reads
-    /// them.
-    pub(super) mapped: &'a [Tensor<4>; 2],
+    /// What they are made of, of the same shape: minus infinity where a query does not see a key.
+    pub(super) logits: &'a Tensor<4>,
+    /// q `[batch, heads, queries, d]` and k `[batch, heads, keys, d]` as they were projected.
+    pub(super) projected: &'a [Tensor<4>; 2],
+    /// The same at their positions, for each entry of the geometry.
+    pub(super) entries: &'a [[Tensor<4>; 2]],
 }
 
 /// Sees what a block of queries gives; its error ends the pass.
@@ -49,9 +52,8 @@ pub(super) fn attention(
     reading: &Reading,
     rotations: &mut Rotations,
 ) -> Tensor<4> {
-    let nobody = &mut |_: &Seen<'_>| Ok(());
     let Ok(output) =
-        in_blocks::<Infallible>([q, k, v], reading.attention(), scale, block, reading, rotations, nobody);
+        in_blocks::<Infallible>([q, k, v], reading.attention(), scale, block, reading, rotations, None);
     output
 }
 
@@ -64,7 +66,7 @@ pub(super) fn attention_seen<E>(
     rotations: &mut Rotations,
     see: &mut See<'_, E>,
 ) -> Result<(), E> {
-    in_blocks(qkv, reading.attention().of_keys(), scale, block, reading, rotations, see).map(|_| ())
+    in_blocks(qkv, reading.attention().of_keys(), scale, block, reading, rotations, Some(see)).map(|_| ())
 }
 
 fn in_blocks<E>(
@@ -74,7 +76,7 @@ fn in_blocks<E>(
     block: QueryBlock<'_>,
     reading: &Reading,
     rotations: &mut Rotations,
-    see: &mut See<'_, E>,
+    mut see: Option<&mut See<'_, E>>,
 ) -> Result<Tensor<4>, E> {
     let [batch, heads, count, _] = q.dims();
     let [_, kv_heads, length, _] = k.dims();
@@ -90,6 +92,7 @@ fn in_blocks<E>(
             [if whole_logits { q } else { scaled(q, block, reading) }, repeat_heads(k, heads / kv_heads)]
         })
         .collect();
+    let projected = see.is_some().then(|| [q, repeat_heads(k, heads / kv_heads)]);
     let v = repeat_heads(v, heads / kv_heads);
     let held = entries.len().max(reading.layer_capabilities(block.rows.layer).scratch_per_score);
     let normaliser = kind.normaliser().unwrap_or_else(|| Arc::new(Softmax));
@@ -102,14 +105,19 @@ fn in_blocks<E>(
         let queries = block.queries.start + first..block.queries.start + end;
         // An encoding that computes with scores has them all; else no later key needs to be read.
         let keys = if whole_rows { length } else { queries.end };
-        let entries: Vec<[Tensor<4>; 2]> = entries
-            .iter()
-            .map(|[q, k]| [q.clone().slice_dim(2, first..end), k.clone().slice_dim(2, 0..keys)])
-            .collect();
+        let here =
+            |[q, k]: &[Tensor<4>; 2]| [q.clone().slice_dim(2, first..end), k.clone().slice_dim(2, 0..keys)];
+        let entries: Vec<[Tensor<4>; 2]> = entries.iter().map(here).collect();
         let v = v.clone().slice_dim(2, 0..keys);
         let block = QueryBlock { queries: &queries, ..block };
-        let given = probabilities(&entries, &geometry, &normaliser, scale, block, reading);
-        see(&Seen { queries: queries.clone(), probabilities: &given, mapped: &entries[0] })?;
+        let logits = logits(&entries, &geometry, scale, block, reading);
+        let shown = projected.as_ref().map(|projected| (logits.clone(), here(projected)));
+        let given = probabilities(logits, &normaliser, block, reading);
+        if let (Some(see), Some((logits, projected))) = (&mut see, shown) {
+            let (logits, projected) = (&seen_alone(logits, kind, block), &projected);
+            let (queries, probabilities) = (queries.clone(), &given);
+            see(&Seen { queries, probabilities, logits, projected, entries: &entries })?;
+        }
         let output = given.clone().matmul(v.clone());
         outputs.push(match reading.values(&given, block) {
             Some(addition) => output + addition,
@@ -121,6 +129,8 @@ fn in_blocks<E>(
 
 /// The least logit that learned factors scale: it has no share, and minus infinity would give the factors no gradient.
 const LEAST: f32 = -1e30;
+/// No learned factor or temperature makes a logit smaller by more.
+const LARGEST_FACTOR: f32 = 1e6;
 
 /// q of the queries at hand and k of all rows, rotated and mapped as one entry of the geometry reads
 /// them.
@@ -159,11 +169,10 @@ pub(super) fn rotated(
     [rotate(q, &q_table), rotate(k, &k_table)]
 }
 
-/// What one block of queries gives to the keys, `[batch, heads, queries, keys]`.
-fn probabilities(
+/// What one block of queries gives to the keys, before it is normalised, `[batch, heads, queries, keys]`.
+fn logits(
     entries: &[[Tensor<4>; 2]],
     geometry: &Geometry,
-    normaliser: &Arc<dyn Normaliser>,
     scale: f64,
     block: QueryBlock<'_>,
     reading: &Reading,
@@ -199,17 +208,27 @@ fn probabilities(
         scores = scores * by_head(factors);
     }
     let later: Tensor<4, Bool> = options.hidden(queries, keys, &device).unsqueeze();
-    let mut scores = scores.mask_fill(later, f32::NEG_INFINITY);
+    let scores = scores.mask_fill(later, f32::NEG_INFINITY);
     let mask = reading.layer(block.rows.layer).mask;
-    if mask.by_index(block.rows.positions).is_none() {
-        let hidden = pairs(block, keys, |query, key| mask.hides(query, key), &scores);
-        scores = scores.mask_fill(hidden, f32::NEG_INFINITY);
+    if mask.by_index(block.rows.positions).is_some() {
+        return scores;
     }
+    let hidden = pairs(block, keys, |query, key| mask.hides(query, key), &scores);
+    scores.mask_fill(hidden, f32::NEG_INFINITY)
+}
+
+/// What one block of queries gives to the keys, `[batch, heads, queries, keys]`, of its logits.
+fn probabilities(
+    mut scores: Tensor<4>,
+    normaliser: &Arc<dyn Normaliser>,
+    block: QueryBlock<'_>,
+    reading: &Reading,
+) -> Tensor<4> {
+    let [batch, heads, queries, keys] = scores.dims();
     let first = block.queries.start;
     let sink = sink(block, reading);
     if let Some(sink) = &sink {
         // One more column, whose share goes to no value.
-        let [batch, heads, ..] = scores.dims();
         let column = sink.clone().reshape([1, heads, 1, 1]).expand([batch, heads, queries, 1]);
         scores = Tensor::cat(vec![scores, column], 3);
     }
@@ -220,6 +239,21 @@ fn probabilities(
     }
     let weights = normalise(scores, normaliser, first);
     if sink.is_some() { weights.slice_dim(3, 0..keys) } else { weights }
+}
+
+/// The logits with minus infinity for every key that a query does not see: also where learned factors have scaled such a logit, and
+/// for a stick that is not broken at the query's own key.
+fn seen_alone(logits: Tensor<4>, kind: AttentionKind, block: QueryBlock<'_>) -> Tensor<4> {
+    let scaled = logits.clone().lower_elem(0.5 * LEAST / LARGEST_FACTOR);
+    let logits = logits.mask_fill(scaled, f32::NEG_INFINITY);
+    if kind.sees_own_key() {
+        return logits;
+    }
+    let keys = logits.dims()[3];
+    let own = block.queries.clone().flat_map(|query| (0..keys).map(move |key| key == query)).collect();
+    let own = TensorData::new::<bool, _>(own, [1, 1, block.queries.len(), keys]);
+    let own = constant::<4, Bool>(own, &logits.device()).expand(logits.dims());
+    logits.mask_fill(own, f32::NEG_INFINITY)
 }
 
 /// q.k of each pair, from the entry of the geometry that its positions choose.

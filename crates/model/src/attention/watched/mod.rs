@@ -28,9 +28,13 @@ pub struct Probabilities<'a> {
     /// `[batch, heads, queries, keys]`. Those of a query add up to 1, or to less where a sink or the rest of a stick takes
     /// the others; a hidden key has 0.
     pub values: &'a Tensor<4>,
-    /// q `[batch, heads, queries, d]` of these queries and k `[batch, heads, keys, d]` of the keys, as scores multiply them: at their
-    /// positions, and where a reading has several geometries in that of near keys.
-    pub mapped: &'a [Tensor<4>; 2],
+    /// What they are made of, of the same shape: minus infinity where a query does not see a key, whatever hides it.
+    pub logits: &'a Tensor<4>,
+    /// q `[batch, heads, queries, d]` of these queries and k `[batch, heads, keys, d]` of the keys, before they are turned.
+    pub projected: &'a [Tensor<4>; 2],
+    /// The same as scores multiply them, at their positions: for each pair of maps of the layer's geometry, which
+    /// [`Selector::entry`](longwave_position::encoding::Selector::entry) chooses by the positions of a query and a key.
+    pub mapped: &'a [[Tensor<4>; 2]],
 }
 
 /// Looks at the probabilities of some queries; an error ends the pass.
@@ -103,8 +107,8 @@ impl Gpt {
             let rows = Rows { positions: seen, ..Rows::new(layer, &pass.tokens, pass.positions) };
             let mut see = |seen: &Seen<'_>| {
                 let queries = first_key + seen.queries.start..first_key + seen.queries.end;
-                let (values, mapped) = (seen.probabilities, seen.mapped);
-                watch(&Probabilities { layer, queries, first_key, values, mapped })
+                let Seen { probabilities: values, logits, projected, entries: mapped, .. } = *seen;
+                watch(&Probabilities { layer, queries, first_key, values, logits, projected, mapped })
             };
             let before = before + first - start;
             block.attention.seen(&input, before, rows, pass.reading, &mut rotations, &mut see)

@@ -54,7 +54,7 @@ fn band_norms(case: &Case) {
     let length = case.f64("L") * bands::LARGEST_VARIANCE / 3.6572;
     let exact = bands as f64 * (length / bands::LARGEST_VARIANCE).ln() / case.f64("base").ln();
     outputs.compare_f64("predicted", &[exact]);
-    let found = bands::predicted(bands, case.f64("base"), case.usize("L"));
+    let found = bands::predicted(bands, case.f64("base"), case.f64("L"));
     assert!((found - exact).abs() < 1e-4, "{found} instead of {exact}");
     outputs.done();
 }

@@ -1,8 +1,8 @@
 //! Angles that training showed to each band of a rotation, and those that it did not.
 //!
-//! A band of frequency `theta` that was trained on L tokens has met the angles `[0, (L - 1) theta]`, and all of them once
-//! `(L - 1) theta >= 2 pi`. A pair of a query and a key is read at the angle `a`, taken mod 2 pi: a slow band that has come round is seen
-//! again. The angle is unseen where `a > (L - 1) theta`.
+//! A band of frequency `theta` that was trained at distances up to n has met the angles `[0, n theta]`, and all of them once
+//! `n theta >= 2 pi`; a text of L tokens in a row has distances up to `L - 1`. A pair of a query and a key is read at the angle `a`,
+//! taken mod 2 pi: a slow band that has come round is seen again. The angle is unseen where `a > n theta`.
 //!
 //! Source: the observation is that of `YaRN` (arXiv:2309.00071, section 3.1) and of the critical dimension (Liu et al. 2023,
 //! arXiv:2310.05209); counting it pair by pair, weighted by attention, is ours.
@@ -22,11 +22,22 @@ pub struct SeenAngles {
 impl SeenAngles {
     /// Bands of these frequencies, in radians a token, trained on texts of `length` tokens.
     pub fn new(frequencies: &[f64], length: usize) -> Self {
+        Self::up_to(frequencies, length.saturating_sub(1) as f64)
+    }
+
+    /// The same, trained at distances from 0 to the farthest.
+    pub fn up_to(frequencies: &[f64], farthest: f64) -> Self {
         let largest = frequencies.iter().map(|theta| {
-            let angle = theta.abs() * (length.saturating_sub(1)) as f64;
+            let angle = theta.abs() * farthest;
             if angle >= TAU { f64::INFINITY } else { angle * (1.0 + ROUNDING) }
         });
         Self { largest: largest.collect() }
+    }
+
+    /// What two trainings of the same bands have shown together.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Self {
+        Self { largest: self.largest.iter().zip(&other.largest).map(|(a, b)| a.max(*b)).collect() }
     }
 
     /// Bands that have met every angle.

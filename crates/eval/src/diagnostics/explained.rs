@@ -70,28 +70,31 @@ impl Explained {
         Ok(path)
     }
 
-    /// Several runs as one: each finding that all have, averaged, with its error over runs.
+    /// Several runs as one: each finding that all have, averaged, with its error over runs. That they differ in their seed alone is checked
+    /// before any is read, by `Run::check_seeds`.
     ///
     /// # Errors
-    /// They differ in more than their seed.
+    /// A run is there twice, or they were read at other lengths: an average would mean nothing.
     pub fn over_runs(runs: &[Self]) -> Result<Self> {
         let Some((first, others)) = runs.split_first() else { return Ok(Self::default()) };
-        for other in others {
-            let same = [&other.encoding, &first.encoding];
-            if same[0] != same[1]
-                || (other.train_length, &other.lengths) != (first.train_length, &first.lengths)
-            {
-                return Err(Error::usage(format!(
-                    "`{}` and `{}` are no seeds of one run: {} at L = {}, and {} at L = {}",
-                    first.runs.concat(),
-                    other.runs.concat(),
-                    first.encoding,
-                    first.train_length,
-                    other.encoding,
-                    other.train_length
-                ))
-                .hint("name runs that differ in their seed alone, or explain each by itself"));
+        for (place, other) in runs.iter().enumerate() {
+            let is_twin = |it: &&Self| (&it.config_hash, it.step) == (&other.config_hash, other.step);
+            if let Some(twin) = runs[..place].iter().find(is_twin) {
+                let names = [twin, other].map(|run| run.runs.concat());
+                return Err(Error::usage(format!("`{}` and `{}` are one run", names[0], names[1]))
+                    .hint("name runs that differ in their seed alone"));
             }
+        }
+        if let Some(other) =
+            others.iter().find(|it| (it.train_length, &it.lengths) != (first.train_length, &first.lengths))
+        {
+            let names = [first, other].map(|run| run.runs.concat());
+            let lengths = [first, other].map(|run| run.train_length);
+            return Err(Error::usage(format!(
+                "`{}` and `{}` are no seeds of one run: L is {} and {}",
+                names[0], names[1], lengths[0], lengths[1]
+            ))
+            .hint("name runs that differ in their seed alone, or explain each by itself"));
         }
         let findings: Vec<Vec<Finding>> = runs.iter().map(|run| run.findings.clone()).collect();
         let names = runs.iter().flat_map(|run| run.runs.clone()).collect();

@@ -49,31 +49,31 @@ diagnostics! {
     BaselineChange: "loss beyond the window baseline", "nats a token", "",
         "loss less that of the window baseline, which reads the last L tokens alone: below 0, what lies beyond L helps", "as `eval`";
     UnseenAngles: "attention on unseen angles", "share", "",
-        "of what a query gives to keys, the part at angles that training never showed, on average over bands: an angle mod 2 pi is unseen above (L - 1) theta", "after arXiv:2309.00071, arXiv:2310.05209";
+        "of what a query gives to keys, the part at angles that training never showed, on average over bands: an angle mod 2 pi is unseen above (L - 1) theta, or above n theta where n is the longest distance that training showed to the layer (drawn positions and longer stages show more, a window less)", "after arXiv:2309.00071, arXiv:2310.05209";
     UnseenPairs: "pairs at unseen angles", "share", "",
-        "the same with every key counted alike, whatever attention gives to it", "after arXiv:2309.00071, arXiv:2310.05209";
+        "the same with every key that the query sees counted alike, whatever attention gives to it", "after arXiv:2309.00071, arXiv:2310.05209";
     FirstToken: "share of the first token", "share", "",
         "what a query gives to the first token of the text", "arXiv:2309.17453";
     Sinks: "heads with a sink", "share", "",
         "heads that give the first token more than 0.3 on average over the queries", "arXiv:2410.10781, section 3.2";
     Entropy: "entropy of attention", "share of ln N", "",
-        "-sum p ln p over ln N, N keys that the query sees: 1 where it gives all the same", "arXiv:2506.16640";
+        "-sum p ln p over ln N, N keys that the query sees: 1 where it gives all the same; a query of one key has none", "arXiv:2506.16640";
     EffectiveKeys: "keys in effect", "keys", "",
         "e to the entropy: so many keys with equal shares have the same entropy", "arXiv:2506.16640";
     BeyondLength: "attention beyond L", "share", "",
         "what a query gives to keys that lie L tokens back or further", "ours";
     StableRank: "stable rank of turned keys", "directions", "",
-        "sum of the squared singular values of a text's keys over the largest of them", "arXiv:2603.18017, lemmas 1 and 2";
+        "sum of the squared singular values of a text's keys over the largest of them; none where near and far pairs are read at different positions (rerope, self_extend, dual_chunk), so that a key is turned in several ways", "arXiv:2603.18017, lemmas 1 and 2";
     PreferredBand: "preferred band", "band", "",
         "the band in which most keys are largest (i_band), 0 the fastest", "Oka et al., ICLR 2026";
     PredictedBand: "predicted band", "band", "",
-        "j* = (d/2) log_base(L / 3.65721), where cos(n theta) varies most over the distances of training", "Oka et al., ICLR 2026";
+        "j* = (d/2) log_base(D / 3.65721), where cos(n theta) varies most over the distances below D of training, or the nearest band that turns; D is L, more with drawn positions or longer stages, and less in a window; on average over the layers that turn", "Oka et al., ICLR 2026";
     KeyNorm: "norm of keys by band", "norm", "band",
-        "mean over tokens of the norm of the band's pair of channels", "arXiv:2410.06205";
+        "mean over tokens of the norm of the band's pair of channels, before they are turned", "arXiv:2410.06205";
     QueryNorm: "norm of queries by band", "norm", "band",
-        "mean over tokens of the norm of the band's pair of channels", "arXiv:2410.06205";
+        "mean over tokens of the norm of the band's pair of channels, before they are turned", "arXiv:2410.06205";
     BandShare: "share of the logits by band", "share", "band",
-        "standard deviation over keys of the band's part of q.k, over the sum of those of all bands", "after arXiv:2504.18857";
+        "standard deviation of the band's part of q.k over the keys that the query sees, each turned as the pair is read, over the sum of those of all bands", "after arXiv:2504.18857";
     PositionProbe: "position read by a linear probe", "R^2", "from position",
         "R^2 of ridge regression of the position on the layer's input, fitted below L on other texts: 1 where it is known, 0 or less where it is not", "after arXiv:2203.16634, section 5";
     LogPositionProbe: "logarithm of the position read by a linear probe", "R^2", "from position",

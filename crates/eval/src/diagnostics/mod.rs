@@ -4,8 +4,8 @@
 //! Errors are over documents, or over windows where a single document is read. Each [`Diagnostic`] has its definition and source; the formulas
 //! are in the files named below.
 //!
-//! - [`query`]: entropy and keys in effect; [`angles`]: unseen angles; [`bands`]: norms and preferred bands; [`rank`]: stable rank; `attention`: where
-//!   these are measured.
+//! - [`query`]: entropy and keys in effect; [`angles`]: unseen angles; [`bands`]: norms and preferred bands; [`rank`]: stable rank; `shown`: the
+//!   distances of training; `attention`: where these are measured, with `head` and `turned` for the sums of a head and of its bands.
 //! - [`probe`]: a linear probe of position; `gradient`: the receptive field; `context`: what far text does.
 //! - [`finding`]: the list; `gather`: sums of documents; `watch`: windows read while attention is looked at; `explained`: what a folder keeps;
 //!   [`summary`]: the findings in words.
@@ -18,13 +18,16 @@ mod explained;
 pub mod finding;
 mod gather;
 mod gradient;
+mod head;
 mod measure;
 pub mod probe;
 pub mod query;
 pub mod rank;
+mod shown;
 pub mod summary;
 #[cfg(test)]
 mod tests;
+mod turned;
 mod watch;
 
 pub use explained::Explained;

@@ -2,6 +2,7 @@
 
 use super::attention::{Watched, Watcher};
 use super::gather::{Gathered, Key};
+use super::shown;
 use crate::measure::{Measurement, Subject};
 use crate::metrics::attention::{ALL, OfAttention};
 use crate::plan::{Plan, Window};
@@ -28,8 +29,8 @@ pub(super) fn watch<'w>(
     gathered: &mut Gathered,
     read: &mut dyn FnMut(usize) -> Result<()>,
 ) -> Result<()> {
-    let Subject { model, config, stage, .. } = *subject;
-    let of = Watched { model, reading, train_length, shown_length: config.stage(stage).length };
+    let shown = shown::of_run(subject)?;
+    let of = Watched { model: subject.model, reading, train_length, shown: &shown };
     let mut watcher = Watcher::new(of);
     for (window, document) in windows {
         let tokens = inputs(text, window);

@@ -162,6 +162,60 @@ fn seeds_are_averaged_and_other_runs_are_refused() {
 }
 
 #[test]
+fn a_run_and_its_twin_are_no_two_seeds() {
+    let project = Project::new();
+    train(&project, "{ kind = \"rope\" }", 0);
+    let other = [
+        "position={ kind = \"rope\", base = 100.0 }",
+        "model.layers=1",
+        "name=other",
+        "seed=1",
+        "evaluate=[]",
+    ];
+    project.train(&other.iter().flat_map(|set| ["--set", set]).collect::<Vec<_>>());
+    insta::assert_snapshot!(refused(&project, &["runs/small-0", "runs/small-0"]));
+    insta::assert_snapshot!(refused(&project, &["runs/small-0", "runs/other-1"]));
+}
+
+#[test]
+fn distances_that_training_drew_are_no_unseen_ones() {
+    let project = Project::new();
+    for (name, positions) in [
+        ("randpos", "{ kind = \"randpos\", max_position = \"8L\" }"),
+        ("pose", "{ kind = \"pose\", max_position = \"8L\" }"),
+        ("float", "{ kind = \"float\", span = \"8L\" }"),
+    ] {
+        let evaluate =
+            "evaluate=[{ protocol = \"diagnostics\", lengths = [\"L\", \"8L\"], windows_per_document = 1 }]";
+        let set = [
+            &format!("train.positions={positions}"),
+            &format!("name={name}"),
+            "position={ kind = \"rope\" }",
+            evaluate,
+        ];
+        project.train(&set.iter().flat_map(|set| ["--set", set]).collect::<Vec<_>>());
+        let found = explained(&project, &[&format!("runs/{name}-0"), "--lengths", "L,8L"]);
+        for length in [32, 256] {
+            for diagnostic in ["unseen_angles", "unseen_pairs"] {
+                assert_eq!(value(&found, diagnostic, length), 0.0, "{name}: {diagnostic} at {length}");
+            }
+        }
+        let bands = found["findings"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|it| it["diagnostic"] == "key_norm" && it["layer"].is_null() && it["length"] == 32);
+        // cos(n theta) varies most over the 256 positions that were drawn from.
+        let predicted = bands.count() as f64 * (256.0_f64 / 3.657_21).ln() / 10_000_f64.ln();
+        assert!((value(&found, "predicted_band", 256) - predicted).abs() < 1e-9, "{name}");
+        let rows = String::from_utf8(project.read(&format!("runs/{name}-0/results.jsonl"))).unwrap();
+        let rows = rows.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let unseen: Vec<f64> = rows.filter_map(|row| row["unseen_angles"].as_f64()).collect();
+        assert!(unseen.len() >= 2 && unseen.iter().all(|share| *share == 0.0), "{name}: {unseen:?}");
+    }
+}
+
+#[test]
 fn what_cannot_be_explained_is_said() {
     let project = Project::new();
     train(&project, "{ kind = \"rope\" }", 0);

@@ -54,8 +54,8 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    // A folder without a run is the first thing that can be wrong.
-    arguments.runs.iter().try_for_each(|run| Run::read(run).map(|_| ()))?;
+    // A folder without a run, or with another one, is the first thing that can be wrong.
+    Run::check_seeds(&arguments.runs)?;
     let mut machine = arguments.compute.open()?;
     device_check::before_reading(&mut machine)?;
     introduce(&machine);

@@ -9,6 +9,7 @@
 
 mod checkpoint_id;
 mod longer;
+mod seeds;
 mod shared;
 
 use crate::checkpoint::{Checkpoint, Unreadable};

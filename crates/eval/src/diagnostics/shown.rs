@@ -69,11 +69,12 @@ fn of_layer(layer: usize, stages: &[(Reading, Shown)]) -> Option<ShownAngles> {
 /// What is left of the distances between positions where a layer reads them.
 fn read_by(layer: &LayerReading, shown: Shown) -> Shown {
     let LayerReading { geometry, mask, .. } = layer;
-    let shown = match mask.window {
-        Some(window) if mask.sinks == 0 => shown.within(window),
-        _ => shown,
+    let Some(geometry) = geometry.as_ref().filter(|geometry| !geometry.is_plain()) else {
+        return match mask.window {
+            Some(window) if mask.sinks == 0 => shown.within(window),
+            _ => shown,
+        };
     };
-    let Some(geometry) = geometry.as_ref().filter(|geometry| !geometry.is_plain()) else { return shown };
     // Groups and chunks read a distance at several others, depending on where the pair lies.
     let last = shown.farthest.floor() as usize;
     let mut farthest = 0.0_f64;

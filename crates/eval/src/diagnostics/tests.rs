@@ -4,6 +4,7 @@ use super::attention::{Watched, Watcher};
 use super::finding::{Diagnostic, Finding};
 use super::gather::Gathered;
 use super::gradient;
+use super::rank::stable_rank;
 use super::shown::{ShownAngles, of_stages};
 use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::{Device, Tensor};
@@ -324,6 +325,32 @@ fn norms_are_those_of_q_and_k_whatever_turns_them() {
             }
         }
     }
+}
+
+/// A long text comes in several blocks of queries, each with all keys before them.
+#[test]
+fn every_key_of_a_long_text_counts_once() {
+    let (model, _) = model("{ kind = 'rope', base = 100.0 }", "layers = 1");
+    // The tokens change on the way, so that early ones counted twice would show.
+    let tokens: Vec<u32> = (0..300).map(|at| if at < 150 { at % 3 } else { 3 + at % 7 }).collect();
+    let (reading, shown) = (model.position.clone(), shown(&model));
+    let of = Watched { model: &model, reading: &reading, train_length: TRAIN, shown: &shown };
+    let (mut watcher, mut gathered) = (Watcher::new(of), Gathered::new(1));
+    watcher.text(&tokens, 0, 0, &mut gathered).unwrap();
+    let found = gathered.findings("x", 300);
+    for (which, diagnostic) in [(0, Diagnostic::QueryNorm), (1, Diagnostic::KeyNorm)] {
+        let norm = |token: u32, band: usize| {
+            let vector = turned(&model, 0, which, token, &[]);
+            vector[band].hypot(vector[band + 4])
+        };
+        for band in 0..4 {
+            let sum: f64 = tokens.iter().map(|&token| norm(token, band)).sum();
+            near(value(&found, diagnostic, Some(0), Some(band)), sum / 300.0);
+        }
+    }
+    let keys = |at: usize| turned(&model, 0, 1, tokens[at], &bands_at(at as f64));
+    let keys: Vec<f32> = (0..300).flat_map(keys).map(|x| x as f32).collect();
+    near(value(&found, Diagnostic::StableRank, Some(0), None), stable_rank(&keys, 8).unwrap());
 }
 
 #[test]

@@ -216,6 +216,26 @@ fn distances_that_training_drew_are_no_unseen_ones() {
 }
 
 #[test]
+fn a_longer_stage_shows_longer_distances() {
+    let project = Project::new();
+    let stage = "stage=[{ length = \"4L\", steps = 2, batch_tokens = 256 }]";
+    project.train(&["--set", "position={ kind = \"rope\" }", "--set", stage, "--set", "evaluate=[]"]);
+    let bands = |found: &Value| {
+        let here =
+            |it: &&Value| it["diagnostic"] == "key_norm" && it["layer"].is_null() && it["length"] == 32;
+        found["findings"].as_array().unwrap().iter().filter(here).count() as f64
+    };
+    for (checkpoint, trained) in [("stage-0", 32.0), ("last", 128.0)] {
+        let lengths = ["--lengths", "L,4L,8L", "--checkpoint", checkpoint];
+        let found = explained(&project, &[&["runs/small-0"], &lengths[..]].concat());
+        assert_eq!(value(&found, "unseen_pairs", 128) == 0.0, trained >= 128.0, "{checkpoint}");
+        assert!(value(&found, "unseen_pairs", 256) > 0.1, "{checkpoint}");
+        let predicted = bands(&found) * (trained / 3.657_21_f64).ln() / 10_000_f64.ln();
+        assert!((value(&found, "predicted_band", 32) - predicted).abs() < 1e-9, "{checkpoint}");
+    }
+}
+
+#[test]
 fn what_cannot_be_explained_is_said() {
     let project = Project::new();
     train(&project, "{ kind = \"rope\" }", 0);

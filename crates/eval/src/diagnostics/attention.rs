@@ -119,6 +119,7 @@ impl<'a> Watcher<'a> {
             geometry: &self.geometries[layer],
             rotation: self.rotations[layer].as_ref(),
             is_last: is_end(self.of.reading.layout(), shown.queries.end, positions.len()),
+            has_ranks: self.geometries.iter().all(|geometry| geometry.maps.len() == 1),
             document,
         };
         let preferred = &mut self.preferred;

@@ -63,7 +63,7 @@ diagnostics! {
     BeyondLength: "attention beyond L", "share", "",
         "what a query gives to keys that lie L tokens back or further", "ours";
     StableRank: "stable rank of turned keys", "directions", "",
-        "sum of the squared singular values of a text's keys over the largest of them; none where near and far pairs are read at different positions (rerope, self_extend, dual_chunk), so that a key is turned in several ways", "arXiv:2603.18017, lemmas 1 and 2";
+        "sum of the squared singular values of a text's keys over the largest of them; none where a layer reads near and far pairs at different positions (rerope, self_extend, dual_chunk), so that a key is turned in several ways", "arXiv:2603.18017, lemmas 1 and 2";
     PreferredBand: "preferred band", "band", "",
         "the band in which most keys are largest (i_band), 0 the fastest", "Oka et al., ICLR 2026";
     PredictedBand: "predicted band", "band", "",

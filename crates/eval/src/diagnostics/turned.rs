@@ -54,6 +54,8 @@ pub(super) struct Block<'a> {
     pub(super) rotation: Option<&'a Rotation>,
     /// Whether its keys are all that the text, or the segment, has: they are counted once.
     pub(super) is_last: bool,
+    /// Whether every layer turns a key in one way, so that keys have a rank and layers the same mean at every reading.
+    pub(super) has_ranks: bool,
     pub(super) document: usize,
 }
 
@@ -70,8 +72,7 @@ impl Block<'_> {
         let read = read.collect::<Result<Vec<Vectors>>>()?;
         let projected = Vectors::read(what, self.shown.projected)?;
         for head in 0..heads {
-            // Keys that are turned in several ways have no rank of their own.
-            if let (true, [turned]) = (self.is_last, read.as_slice())
+            if let (true, [turned]) = (self.is_last && self.has_ranks, read.as_slice())
                 && let Some(rank) = stable_rank(turned.of(1, head), turned.width)
             {
                 gathered.add(self.document, self.key(Diagnostic::StableRank, head), rank, 1.0);

@@ -137,6 +137,10 @@ fn the_shares_of_bands_are_those_of_the_distances_that_are_read() {
         assert_eq!(value(&found, Diagnostic::StableRank, None, None), None, "{several}");
     }
     assert!(value(&watched(&model, "'yarn'", TRAIN), Diagnostic::StableRank, None, None).is_some());
+    // The mean of the layers that do not turn would be no rank of the model.
+    let (mixed, _) = self::model("{ kind = 'mixed', layers = ['rope', 'none'] }", "layers = 2");
+    let found = watched(&mixed, "{ kind = 'rerope', window = 8 }", TRAIN);
+    assert_eq!(value(&found, Diagnostic::StableRank, None, None), None);
 }
 
 #[test]

@@ -341,6 +341,16 @@ fn impossible_values_are_refused_by_key() {
 }
 
 #[test]
+fn an_unknown_key_lists_those_that_every_extension_takes_too() {
+    let message = parse("{ kind = 'yarn', scale = 4, foo = 1 }").unwrap_err().message().to_owned();
+    for key in ["scale", "mscale_all_dim", "log_n", "temperature_law", "temperature", "layers", "resonance"] {
+        assert_eq!(message.matches(&format!("`{key}`")).count(), 1, "{key}: {message}");
+    }
+    let message = parse("{ kind = 'direct', foo = 1 }").unwrap_err().message().to_owned();
+    assert!(message.contains("allowed are `log_n`"), "{message}");
+}
+
+#[test]
 fn kinds_and_tables_read_alike() {
     assert_eq!(extension("{ kind = 'linear', scale = 'auto' }"), extension("'linear'"));
     let bad: toml::Table = "kind = \"linear\"\nscale = 0.5".parse().unwrap();

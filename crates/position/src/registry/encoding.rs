@@ -46,7 +46,7 @@ impl EncodingEntry {
             lengths: C::LENGTHS,
             variants: C::VARIANTS,
             pytorch: C::PYTORCH,
-            read: |table, section| Ok(EncodingConfig(Arc::new(read::<C>(table, section)?))),
+            read: |table, section| Ok(EncodingConfig(Arc::new(read::<C>(table, section, &[])?))),
             schema: |generator| {
                 let schema = tagged::<C>(C::KIND, C::DESCRIPTION, generator);
                 with_aliases(with_lengths::<C>(schema), C::KIND, C::ALIASES)

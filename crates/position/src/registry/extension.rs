@@ -2,6 +2,7 @@
 
 use super::{ConfigKeys, Entry, read};
 use crate::extension::{Example, Extend, Lengths};
+use crate::extensions::common::KEYS;
 use crate::reading::Reading;
 use crate::tagged::{KindInfo, tagged};
 use crate::tokens::Tokens;
@@ -36,7 +37,7 @@ impl ExtensionEntry {
             },
             own_temperature: E::OWN_TEMPERATURE,
             read: |table, section| {
-                let extension: E = read(table, section)?;
+                let extension: E = read(table, section, &KEYS)?;
                 extension.validate(section)?;
                 Ok(Extension(Arc::new(extension)))
             },

@@ -103,11 +103,13 @@ impl<K> ConfigKeys for K where
 {
 }
 
-/// Reads keys. One that the type does not have is an error, also where the type forgets `deny_unknown_fields`.
-fn read<K: ConfigKeys>(table: &Table, section: &str) -> Result<K> {
+/// Reads keys. One that the type does not have is an error, also where the type forgets `deny_unknown_fields`. Keys `beside` its own are
+/// read elsewhere; messages list them too.
+fn read<K: ConfigKeys>(table: &Table, section: &str, beside: &[&str]) -> Result<K> {
     let schema = K::json_schema(&mut SchemaGenerator::default());
     let properties = schema.get("properties").and_then(serde_json::Value::as_object);
-    let allowed: Vec<&str> = properties.into_iter().flatten().map(|(key, _)| key.as_str()).collect();
+    let mut allowed: Vec<&str> = properties.into_iter().flatten().map(|(key, _)| key.as_str()).collect();
+    allowed.extend(beside.iter().filter(|key| !allowed.contains(key)).copied().collect::<Vec<_>>());
     check_keys(section, table, &allowed)?;
     longwave_core::config::read(table, section)
 }

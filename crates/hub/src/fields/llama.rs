@@ -1,6 +1,6 @@
 //! Llama and its relatives: `RMSNorm`, `RoPE`, and where they differ.
 
-use super::reader::{Fields, only_that};
+use super::reader::{Fields, divides, only_that};
 use super::{Described, table};
 use crate::architecture::Architecture;
 use longwave_core::{Error, Result};
@@ -33,6 +33,7 @@ impl Fields {
             _ => Some(heads),
         };
         let kv_heads = self.size_or("num_key_value_heads", kv_heads)?;
+        divides("num_key_value_heads", kv_heads, ("num_attention_heads", heads))?;
         let own = if architecture == Architecture::Qwen3 { 128 } else { (width / heads).max(1) };
         let head_dim = self.size_or("head_dim", Some(own))?;
         let gated = architecture != Architecture::Arcee;
@@ -47,7 +48,7 @@ impl Fields {
         }
         self.only("pretraining_tp", &json!(1), true)?;
         let stack = self.stack(architecture, layers)?;
-        let eps = self.number("rms_norm_eps", if gated { 1e-6 } else { 1e-5 })?;
+        let eps = self.eps("rms_norm_eps", if gated { 1e-6 } else { 1e-5 })?;
         if share < 1.0 {
             return Err(only_that("partial_rotary_factor", &json!(share), &json!(1.0)));
         }

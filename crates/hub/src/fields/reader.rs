@@ -60,6 +60,22 @@ impl Fields {
         }
     }
 
+    /// What a norm adds to what it divides by.
+    pub(super) fn eps(&mut self, key: &str, default: f64) -> Result<f64> {
+        let eps = self.number(key, default)?;
+        if eps.is_finite() && eps > 0.0 {
+            return Ok(eps);
+        }
+        Err(Error::value(key, eps, "it must be a number above 0").hint("check the file"))
+    }
+
+    /// How many heads there are; their channels together are the width.
+    fn heads_of(&mut self, key: &str, (width_key, width): (&str, usize)) -> Result<usize> {
+        let heads = self.size(key)?;
+        divides(key, heads, (width_key, width))?;
+        Ok(heads)
+    }
+
     pub(super) fn flag(&mut self, key: &str, default: bool) -> Result<bool> {
         match self.take(key) {
             Some(value) => value
@@ -90,13 +106,13 @@ impl Fields {
     }
 
     pub(super) fn gpt_neox(&mut self) -> Result<Described> {
-        let (layers, width, heads) =
-            (self.layers("num_hidden_layers")?, self.size("hidden_size")?, self.size("num_attention_heads")?);
+        let (layers, width) = (self.layers("num_hidden_layers")?, self.size("hidden_size")?);
+        let heads = self.heads_of("num_attention_heads", ("hidden_size", width))?;
         self.only("hidden_act", &json!("gelu"), true)?;
         self.only("use_parallel_residual", &json!(false), false)?;
         self.only("attention_bias", &json!(false), false)?;
         self.only("is_decoder", &json!(false), true)?;
-        let eps = self.number("layer_norm_eps", 1e-5)?;
+        let eps = self.eps("layer_norm_eps", 1e-5)?;
         let (base, share) = self.rotation(0.25)?;
         let tied = self.flag("tie_word_embeddings", false)?;
         let inner = self.size("intermediate_size")?;
@@ -112,7 +128,8 @@ impl Fields {
     }
 
     pub(super) fn gpt2(&mut self) -> Result<Described> {
-        let (layers, width, heads) = (self.layers("n_layer")?, self.size("n_embd")?, self.size("n_head")?);
+        let (layers, width) = (self.layers("n_layer")?, self.size("n_embd")?);
+        let heads = self.heads_of("n_head", ("n_embd", width))?;
         let inner = self.size_or("n_inner", Some(4 * width))?;
         self.only("activation_function", &json!("gelu"), false)?;
         self.only("scale_attn_weights", &json!(true), true)?;
@@ -123,7 +140,7 @@ impl Fields {
             self.left.entry("n_positions").or_insert(older);
         }
         let table_size = self.left.get("n_positions").cloned().unwrap_or_default();
-        let eps = self.number("layer_norm_epsilon", 1e-5)?;
+        let eps = self.eps("layer_norm_epsilon", 1e-5)?;
         let tied = self.flag("tie_word_embeddings", true)?;
         let model = table(&json!({
             "layers": layers, "width": width, "heads": heads, "feed_forward_width": inner,
@@ -160,6 +177,14 @@ impl Fields {
         ))
         .hint("only models that our own can compute exactly are imported; if a field changes no logit, take it out of config.json"))
     }
+}
+
+/// A number of parts must divide what is cut into them.
+pub(super) fn divides(key: &str, parts: usize, (whole_key, whole): (&str, usize)) -> Result<()> {
+    if whole.is_multiple_of(parts) {
+        return Ok(());
+    }
+    Err(Error::value(key, parts, format!("it must divide `{whole_key} = {whole}`")).hint("check the file"))
 }
 
 pub(super) fn only_that(key: &str, found: &Value, wanted: &Value) -> Error {

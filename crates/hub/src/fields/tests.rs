@@ -22,6 +22,44 @@ fn message_of(key: &str, value: Value) -> String {
 }
 
 #[test]
+fn two_places_that_disagree_about_the_base_are_named() {
+    for base in [500.0, 0.0, 1.0] {
+        let mut fields = llama();
+        fields.insert("rope_theta".to_owned(), json!(base));
+        fields.insert("rope_parameters".to_owned(), json!({ "rope_type": "default", "rope_theta": 1e4 }));
+        let error = read(&fields).unwrap_err();
+        let named = format!("`rope_parameters.rope_theta = 10000` and `rope_theta = {base}` disagree");
+        assert!(error.message().contains(&named) && error.hint_text().is_some(), "{error}");
+    }
+    let mut fields = llama();
+    fields.insert("rope_theta".to_owned(), json!(10_000));
+    fields.insert("rope_parameters".to_owned(), json!({ "rope_type": "default", "rope_theta": 1e4 }));
+    assert_eq!(read(&fields).unwrap().position["base"].as_float(), Some(1e4));
+}
+
+#[test]
+fn a_number_that_is_not_allowed_is_named_by_the_key_of_the_file() {
+    for (key, value, start) in [
+        ("rope_theta", json!(0), "`rope_theta = 0` is not allowed: it must be a number above 1"),
+        (
+            "num_key_value_heads",
+            json!(3),
+            "`num_key_value_heads = 3` is not allowed: it must divide `num_attention_heads = 4`",
+        ),
+        ("rms_norm_eps", json!(0.0), "`rms_norm_eps = 0` is not allowed: it must be a number above 0"),
+        ("max_position_embeddings", json!(0), "`max_position_embeddings = 0` is not allowed"),
+    ] {
+        let message = message_of(key, value);
+        assert!(message.starts_with(start) && message.contains("hint: "), "{message}");
+    }
+    let mut fields = llama();
+    fields.insert("max_position_embeddings".to_owned(), json!(0));
+    fields.insert("rope_parameters".to_owned(), json!({ "rope_type": "default", "rope_theta": 5e5 }));
+    let message = read(&fields).unwrap_err().to_string();
+    assert!(message.starts_with("`max_position_embeddings = 0` is not allowed"), "{message}");
+}
+
+#[test]
 fn a_llama_is_read() {
     let described = read(&llama()).unwrap();
     assert_eq!((described.architecture, described.longest), (Architecture::Llama, 64));

@@ -31,8 +31,8 @@ const KINDS: [&str; 6] = ["default", "linear", "dynamic", "yarn", "llama3", "lon
 const OF_MODEL: [&str; 4] =
     ["rope_type", "rope_theta", "original_max_position_embeddings", "partial_rotary_factor"];
 
-/// The names of the base, of the share of rotated channels and of the lengths, newest first. They stand in the object or beside it;
-/// base and share of the object come first, as in transformers 5.
+/// The names of the base, of the share of rotated channels and of the lengths, newest first. They stand in the object or beside it,
+/// and say the same where they stand in both.
 const BASE: [&str; 2] = ["rope_theta", "rotary_emb_base"];
 const SHARE: [&str; 2] = ["partial_rotary_factor", "rotary_pct"];
 const ORIGINAL: [&str; 1] = ["original_max_position_embeddings"];
@@ -91,7 +91,7 @@ pub fn of_model(config: &Map<String, Json>) -> Result<Rotary> {
         keys: Map::new(),
         around: config.clone(),
     });
-    let (base, share) = (source.named(&BASE)?, source.named(&SHARE)?);
+    let (base, share) = (source.base()?, source.share()?);
     let (original, longest) = (source.tokens(&ORIGINAL)?, source.tokens(&LONGEST)?);
     let kind = source.kind()?;
     if kind == "default" {
@@ -173,26 +173,49 @@ impl Source {
         self.keys.get(key).map(|value| as_number(&self.key(key), value)).transpose()
     }
 
-    /// The number that the object gives under one of these names, or else the fields around it.
-    fn named(&self, names: &[&str]) -> Result<Option<f64>> {
-        let inside = one_of(&self.keys, names, |name| self.key(name))?;
-        let around = one_of(&self.around, names, str::to_owned)?;
-        Ok(inside.or(around).map(|(_, number)| number))
-    }
-
-    /// A number of tokens, which may be written as a float. Programs differ in which place they prefer, so both must say the same.
-    fn tokens(&self, names: &[&str]) -> Result<Option<usize>> {
+    /// The number that the object or the fields around it give under one of these names, with its path there. Programs differ in which
+    /// place they prefer, so both must say the same.
+    fn named(&self, names: &[&str]) -> Result<Option<(String, f64)>> {
         let inside = one_of(&self.keys, names, |name| self.key(name))?;
         let around = one_of(&self.around, names, str::to_owned)?;
         if let (Some(a), Some(b)) = (&inside, &around) {
             same(a, b)?;
         }
-        let Some((_, number)) = inside.or(around) else { return Ok(None) };
-        if number >= 1.0 && number.fract() == 0.0 && number < 1e15 {
-            return Ok(Some(number as usize));
+        Ok(inside.or(around))
+    }
+
+    /// The base of the frequencies.
+    fn base(&self) -> Result<Option<f64>> {
+        match self.named(&BASE)? {
+            Some((key, base)) if !(base.is_finite() && base > 1.0) => {
+                Err(Error::value(&key, base, "it must be a number above 1").hint("the usual one is 10000.0"))
+            }
+            named => Ok(named.map(|(_, base)| base)),
         }
-        Err(Error::value(&self.key(names[0]), number, "it must be a whole number of tokens")
-            .hint("check the file"))
+    }
+
+    /// The share of rotated channels.
+    fn share(&self) -> Result<Option<f64>> {
+        match self.named(&SHARE)? {
+            Some((key, share)) if !(share > 0.0 && share <= 1.0) => {
+                Err(Error::value(&key, share, "it must be a number above 0 and at most 1")
+                    .hint("check the file"))
+            }
+            named => Ok(named.map(|(_, share)| share)),
+        }
+    }
+
+    /// A number of tokens, which may be written as a float.
+    fn tokens(&self, names: &[&str]) -> Result<Option<usize>> {
+        match self.named(names)? {
+            Some((_, number)) if number >= 1.0 && number.fract() == 0.0 && number < 1e15 => {
+                Ok(Some(number as usize))
+            }
+            Some((key, number)) => {
+                Err(Error::value(&key, number, "it must be a whole number of tokens").hint("check the file"))
+            }
+            None => Ok(None),
+        }
     }
 
     fn required(&self, key: &str, kind: &str) -> Result<f64> {
@@ -338,8 +361,8 @@ impl Source {
             _ => None,
         };
         let mut trained = Map::new();
-        trained.extend(self.named(&BASE)?.map(|base| ("base".to_owned(), json!(base))));
-        trained.extend(self.named(&SHARE)?.map(|share| ("share".to_owned(), json!(share))));
+        trained.extend(self.base()?.map(|base| ("base".to_owned(), json!(base))));
+        trained.extend(self.share()?.map(|share| ("share".to_owned(), json!(share))));
         trained.extend(length.map(|length| ("length".to_owned(), json!(length))));
         Ok(Json::Object(trained))
     }

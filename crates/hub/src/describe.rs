@@ -35,8 +35,10 @@ impl ConfigFile {
         }
         let text = file::read_text(&path)?;
         not_a_pointer(&path, text.as_bytes())?;
-        let json: Map<String, Value> = serde_json::from_str(&text)
-            .map_err(|error| Error::failed(format!("`{}` is damaged: {error}", path.display())))?;
+        let json: Map<String, Value> = serde_json::from_str(&text).map_err(|error| {
+            Error::failed(format!("`{}` is damaged: {error}", path.display()))
+                .hint("download or export it again")
+        })?;
         let named = |error: Error| error.context(format!("`{}`", path.display()));
         let block = json.get(RUN_KEY).map(read_block).transpose().map_err(named)?;
         run_block::check(&json).map_err(named)?;
@@ -83,16 +85,21 @@ pub fn describe(folder: &Path, scaling: FileScaling, assignments: &[String]) -> 
         }
         (None, None) => return Err(named(no_block())),
     };
+    // What the file says must be allowed by itself, before anything is changed.
+    let sizes = |document: &toml::Table| {
+        let config = run_config(document)?;
+        let resolved = config.model.resolve(vocab_size, config.train.length)?;
+        Ok::<_, Error>((memory_check::parameters(&config, &resolved)?, config, resolved))
+    };
+    sizes(&document).map_err(named)?;
     for assignment in assignments {
         set(&mut document, assignment)?;
     }
     if elsewhere {
         one_text_a_batch(&mut document);
     }
-    let config = run_config(&document)?;
+    let (parameters, config, resolved) = sizes(&document)?;
     let scaled = Scaled::of(&config)?;
-    let resolved = config.model.resolve(vocab_size, config.train.length)?;
-    let parameters = memory_check::parameters(&config, &resolved)?;
     let stored = ["torch_dtype", "dtype"].iter().find_map(|key| json.get(*key)?.as_str());
     let bytes = if stored == Some("float32") { 4 } else { 2 };
     let import_bytes = import_bytes(parameters.saturating_mul(bytes), parameters);

@@ -72,6 +72,7 @@ pub fn import(folder: &Path, scaling: FileScaling) -> Result<Import> {
         Some(block) if own.is_some() || longwave => block.checkpoint.stages.clone(),
         _ => Vec::new(),
     };
+    let described_elsewhere = own.is_none() && !longwave;
     let document = match (own, block.as_ref(), described) {
         (Some(block), _, _) => {
             agrees(&json, block, architecture).map_err(named)?;
@@ -93,6 +94,12 @@ pub fn import(folder: &Path, scaling: FileScaling) -> Result<Import> {
             return Err(named(no_block()));
         }
     };
+    if described_elsewhere {
+        // What the file says must be allowed by itself, before anything is changed.
+        run_config(&document)
+            .and_then(|config| config.model.resolve(vocab_size.unwrap_or(1), config.train.length))
+            .map_err(named)?;
+    }
     Ok(Import {
         as_read: document.clone(),
         document,

@@ -18,6 +18,8 @@ pub struct Stored {
 
 pub type Tensors = BTreeMap<String, Stored>;
 
+const ONE_MODEL: &str = "`config.json` and the weights must be of one model";
+
 /// Buffers that older files carry and that hold nothing trained.
 const BUFFERS: [&str; 5] =
     [".rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias", ".attention.bias", ".attention.masked_bias"];
@@ -36,9 +38,9 @@ pub fn of_model(model: &Gpt) -> Result<Tensors> {
 pub fn into_model(model: Gpt, mut tensors: Tensors, device: &Device) -> Result<Gpt> {
     let mut values = Vec::new();
     for parameter in parameters::list(&model) {
-        let stored = tensors
-            .remove(&parameter.name)
-            .ok_or_else(|| Error::failed(format!("the weights have no `{}`", parameter.name)))?;
+        let stored = tensors.remove(&parameter.name).ok_or_else(|| {
+            Error::failed(format!("the weights have no `{}`", parameter.name)).hint(ONE_MODEL)
+        })?;
         if stored.shape != parameter.shape {
             return Err(wrong_shape(&parameter.name, &stored.shape, &parameter.shape));
         }
@@ -46,7 +48,7 @@ pub fn into_model(model: Gpt, mut tensors: Tensors, device: &Device) -> Result<G
         values.push(Tensor::<1>::from_data(TensorData::new(stored.numbers, [count]), device));
     }
     if let Some(name) = tensors.keys().next() {
-        return Err(Error::failed(format!("the model has no place for the tensor `{name}`")));
+        return Err(Error::failed(format!("the model has no place for the tensor `{name}`")).hint(ONE_MODEL));
     }
     let mut values = values.into_iter();
     Ok(parameters::replace(model, |_, old| values.next().unwrap_or(old)))
@@ -54,6 +56,7 @@ pub fn into_model(model: Gpt, mut tensors: Tensors, device: &Device) -> Result<G
 
 fn wrong_shape(name: &str, found: &[usize], expected: &[usize]) -> Error {
     Error::failed(format!("the tensor `{name}` has shape {found:?}, and config.json asks for {expected:?}"))
+        .hint(ONE_MODEL)
 }
 
 /// Ours -> theirs.
@@ -138,7 +141,7 @@ fn missing(name: &str, head: &str) -> Error {
              model with its head",
         );
     }
-    error.hint("`config.json` and the weights must be of one model")
+    error.hint(ONE_MODEL)
 }
 
 /// Puts one of theirs into its place.
@@ -207,7 +210,10 @@ pub fn to_bytes(tensors: &Tensors) -> Result<Vec<u8>> {
 
 /// The tensors of a `model.safetensors`; half-precision ones become 32-bit floats, exactly.
 pub fn from_bytes(bytes: &[u8]) -> Result<Tensors> {
-    let damaged = |error: safetensors::SafeTensorError| Error::failed(format!("it is damaged: {error}"));
+    let damaged = |error: safetensors::SafeTensorError| {
+        Error::failed(format!("it is damaged, or not a whole safetensors file: {error}"))
+            .hint("download or export it again: a download that was stopped leaves a part of the file")
+    };
     let file = SafeTensors::deserialize(bytes).map_err(damaged)?;
     let one = |(name, view): (String, TensorView<'_>)| {
         let halves = || view.data().as_chunks::<2>().0.iter();
@@ -272,7 +278,10 @@ mod tests {
         let bytes = to_bytes(&tensors).unwrap();
         assert_eq!(from_bytes(&bytes).unwrap(), tensors);
         assert_eq!(to_bytes(&from_bytes(&bytes).unwrap()).unwrap(), bytes);
-        assert!(from_bytes(&bytes[..20]).is_err());
+        for damaged in [&bytes[..20], &bytes[..bytes.len() - 1], b"not at all"] {
+            let error = from_bytes(damaged).unwrap_err();
+            assert!(error.message().contains("it is damaged") && error.hint_text().is_some(), "{error}");
+        }
     }
 
     #[test]

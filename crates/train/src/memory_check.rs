@@ -62,9 +62,13 @@ pub fn lack(config: &RunConfig, vocab_size: usize) -> Result<Option<Error>> {
 }
 
 /// The number of parameters of a model, before any weight is drawn.
+///
+/// # Errors
+/// There is no such model, or what its file says of its positions does not go with it.
 pub fn parameters(config: &RunConfig, resolved: &Resolved) -> Result<u64> {
     let all = Init::counting(&Device::flex());
-    Gpt::new(resolved, &config.position, &all)?;
+    let model = Gpt::new(resolved, &config.position, &all)?;
+    config.as_published(model.position)?;
     Ok(all.counted().unwrap_or_default())
 }
 

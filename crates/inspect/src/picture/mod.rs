@@ -5,6 +5,7 @@
 //! tables ([`Summary`]), and a matrix: the vectors that enter the hidden state, or the logits of tokens that are
 //! all alike.
 
+mod memory;
 mod model_part;
 mod probe;
 mod text;
@@ -210,6 +211,7 @@ pub fn pictures(
         ))
         .hint("leave `--extend` out: the encoding itself is read as trained"));
     }
+    memory::check(view.lengths.length, view.dimensions.width, longwave_core::memory_check::available())?;
     read.check(&Positions::range(0..view.lengths.length))?;
     let facts = catalog::encodings()?;
     let mut pictures = Vec::new();

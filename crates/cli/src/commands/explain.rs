@@ -12,8 +12,8 @@ use longwave_data::Split;
 use longwave_eval::diagnostics::Explained;
 use longwave_eval::protocols::{Protocol, WINDOWS_PER_DOCUMENT};
 use longwave_eval::{EvaluateConfig, Evaluation};
-use longwave_experiment::{Machine, TrainedRun};
-use longwave_position::Tokens;
+use longwave_experiment::{FoundRun, Machine, TrainedRun};
+use longwave_position::{Lengths, Tokens};
 use longwave_report::Format;
 use longwave_report::explained::{csv, keep, summary, tables};
 use longwave_report::page::write_explained;
@@ -34,6 +34,9 @@ pub(crate) struct Arguments {
     /// Extensions by kind, separated by commas, or one as an inline TOML table; repeatable. As trained unless given
     #[arg(long, value_name = "KIND,KIND,..")]
     extend: Vec<String>,
+    /// The text to read: a folder, a glob or a file. Other text than the run's is read in tokens of its tokenizer, see `eval`
+    #[arg(long, value_name = "PATH")]
+    corpus: Option<String>,
     /// The part of the corpus to read; `test` unless given
     #[arg(long, value_name = "train|validation|test", value_parser = parsed::<Split>)]
     split: Option<Split>,
@@ -83,23 +86,36 @@ fn command(arguments: &Arguments) -> String {
     let lengths: Vec<String> = arguments.lengths.iter().map(|length| length.text()).collect();
     words.extend((!lengths.is_empty()).then(|| format!("--lengths {}", lengths.join(","))));
     words.extend(arguments.extend.iter().map(|extend| format!("--extend '{extend}'")));
+    words.extend(arguments.corpus.iter().map(|corpus| format!("--corpus '{corpus}'")));
     words.extend(arguments.split.map(|split| format!("--split {split}")));
     words.join(" ")
 }
 
 /// What is found out about one run.
 fn explained(run: &Path, arguments: &Arguments, machine: &Machine) -> Result<Explained> {
-    let trained = TrainedRun::open(run, arguments.checkpoint, machine, &mut Terminal::default())?;
+    let corpus = arguments.corpus.as_deref();
+    let found = FoundRun::find(run, arguments.checkpoint, corpus, &mut Terminal::default())?;
+    let other = corpus.filter(|_| found.other_given());
+    let trained = TrainedRun::open_found(found, machine, &mut Terminal::default())?;
     if let Some(warning) = trained.warning() {
         tracing::warn!("{warning}");
     }
     let config = Run::read(run)?;
-    let is_task = config.data.task.is_some();
+    let train = config.train.length;
     let mut block = Table::new();
-    if is_task {
+    if config.data.task.is_some() && other.is_none() {
         block.insert("protocol".to_owned(), Value::String(Protocol::Task.name().to_owned()));
     } else {
         block.insert(WINDOWS_PER_DOCUMENT.name.to_owned(), Value::Integer(4));
+        // The same tokens are scored at every length: as many as the shortest has.
+        let whole = |length: &Tokens| length.whole("--lengths", Lengths { train, length: train });
+        let lengths = arguments.lengths.iter().map(whole).collect::<Result<Vec<_>>>()?;
+        if let Some(&target) = lengths.iter().min().filter(|shortest| **shortest < train) {
+            block.insert("target".to_owned(), Value::Integer(target as i64));
+        }
+    }
+    if let Some(corpus) = other {
+        block.insert("corpus".to_owned(), Value::String(corpus.to_owned()));
     }
     if !arguments.lengths.is_empty() {
         let lengths = Value::try_from(&arguments.lengths)
@@ -113,7 +129,7 @@ fn explained(run: &Path, arguments: &Arguments, machine: &Machine) -> Result<Exp
         block.insert("split".to_owned(), Value::String(split.to_string()));
     }
     let block: EvaluateConfig = longwave_core::config::read(&block, "explain")?;
-    let evaluation = Evaluation::new(&block, "explain", config.train.length)?;
+    let evaluation = Evaluation::new(&block, "explain", train)?;
     if let Some(pending) = evaluation.pending.first() {
         let kind = pending.sweep.kind();
         return Err(Error::usage(format!("`--extend`: `{kind}` has a list in the place of a value"))

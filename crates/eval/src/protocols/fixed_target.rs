@@ -24,8 +24,10 @@ impl Rules for FixedTarget {
 
     fn resolve(&self, block: &Given<'_>) -> Result<Keys> {
         let (shortest, max_length) = (block.shortest, block.keys.at(MAX_LENGTH));
-        let target = block.get(TARGET).unwrap_or(block.train_length);
-        if target > max_length {
+        let given = block.get(TARGET);
+        let target = given.unwrap_or(block.train_length);
+        // Of one that nobody gave, the lengths are at fault.
+        if given.is_some() && target > max_length {
             let allowed = format!("it must be at most `max_length = {max_length}`");
             return Err(block
                 .error("target", target, allowed)

@@ -93,8 +93,8 @@ pub trait Rules: Sync {
         ));
         let most = longest.saturating_sub(1);
         error.hint(format!(
-            "read lengths up to {most}, with `--lengths {most}` behind `eval` or `--set 'evaluate.lengths=[{most}]'` behind \
-             `train`, or use a corpus of longer documents"
+            "read lengths up to {most}, with `--lengths {most}` behind `eval` or `explain` and `--set 'evaluate.lengths=[{most}]'` \
+             behind `train`, or use a corpus of longer documents"
         ))
     }
 

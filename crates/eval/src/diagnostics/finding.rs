@@ -45,11 +45,11 @@ macro_rules! diagnostics {
 
 diagnostics! {
     Loss: "loss", "nats a token", "",
-        "mean negative log likelihood of the last tokens of each window, the same tokens at every length", "as `eval`";
+        "mean negative log likelihood of the tokens that are scored: of text the last of each window, the same at every length; of a task the answers, in sequences of their own at each length", "as `eval`";
     BaselineChange: "loss beyond the window baseline", "nats a token", "",
         "loss less that of the window baseline, which reads the last L tokens alone: below 0, what lies beyond L helps", "as `eval`";
     UnseenAngles: "attention on unseen angles", "share", "",
-        "of what a query gives to keys, the part at angles that training never showed, on average over bands: an angle mod 2 pi is unseen above (L - 1) theta, or above n theta where n is the longest distance that training showed to the layer (drawn positions and longer stages show more, a window less)", "after arXiv:2309.00071, arXiv:2310.05209";
+        "of what a query of a layer that rotates gives to keys, the part at angles that training never showed, on average over bands: an angle mod 2 pi is unseen above (L - 1) theta, or above n theta where n is the longest distance that training showed to the layer (drawn positions and longer stages show more, a window less); layers that do not rotate are left out", "after arXiv:2309.00071, arXiv:2310.05209";
     UnseenPairs: "pairs at unseen angles", "share", "",
         "the same with every key that the query sees counted alike, whatever attention gives to it", "after arXiv:2309.00071, arXiv:2310.05209";
     FirstToken: "share of the first token", "share", "",
@@ -104,6 +104,32 @@ impl Diagnostic {
     }
 }
 
+/// What an error is over, and what is counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Over {
+    #[default]
+    Documents,
+    /// Of a task.
+    Sequences,
+    /// Of the one document that was read.
+    Windows,
+    /// Runs that differ in their seed.
+    Runs,
+}
+
+impl Over {
+    /// Its name in files and headings.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Documents => "documents",
+            Self::Sequences => "sequences",
+            Self::Windows => "windows",
+            Self::Runs => "runs",
+        }
+    }
+}
+
 /// One number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
@@ -119,10 +145,16 @@ pub struct Finding {
     /// A band, a distance or a number of tokens, see [`Diagnostic::bins`].
     pub bin: Option<usize>,
     pub value: f64,
-    /// Over documents, or of several runs over these.
+    /// The standard error; none of one alone.
     pub se: Option<f64>,
-    /// Documents, or runs.
+    /// How many of what the error is over have a part in it.
     pub count: usize,
+    /// What the error is over.
+    #[serde(default)]
+    pub over: Over,
+    /// The first windows, of those that were read, that it was measured on; absent where it is all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub windows: Option<usize>,
 }
 
 impl Finding {
@@ -146,6 +178,9 @@ mod tests {
             assert!(!diagnostic.name().is_empty() && !diagnostic.title().is_empty());
         }
         assert_eq!(Diagnostic::UnseenAngles.name(), "unseen_angles");
+        for over in [Over::Documents, Over::Sequences, Over::Windows, Over::Runs] {
+            assert_eq!(serde_json::to_value(over).unwrap(), over.name());
+        }
         assert!(Diagnostic::FirstToken.is_share() && !Diagnostic::Loss.is_share());
     }
 }

@@ -1,6 +1,6 @@
 //! Sums of each document, and the findings that they make.
 
-use super::finding::{Diagnostic, Finding};
+use super::finding::{Diagnostic, Finding, Over};
 use crate::statistics::ratio_over_documents;
 use std::collections::BTreeMap;
 
@@ -33,14 +33,24 @@ impl Key {
 #[derive(Clone, Debug)]
 pub(super) struct Gathered {
     documents: usize,
+    /// What these documents are.
+    over: Over,
     sums: BTreeMap<Key, Vec<(f64, f64)>>,
-    /// Findings that are no means over documents, some with an error.
-    others: Vec<(Key, f64, Option<f64>)>,
+    /// Findings that are no means over documents, some with an error, and with the documents that they are of.
+    others: Vec<(Key, f64, Option<f64>, usize)>,
+    /// The first windows that a diagnostic was measured on, where these are not all.
+    windows: BTreeMap<Diagnostic, usize>,
 }
 
 impl Gathered {
     pub(super) fn new(documents: usize) -> Self {
-        Self { documents, sums: BTreeMap::new(), others: Vec::new() }
+        let over = Over::default();
+        Self { documents, over, sums: BTreeMap::new(), others: Vec::new(), windows: BTreeMap::new() }
+    }
+
+    /// The same for what is no document.
+    pub(super) fn over(self, over: Over) -> Self {
+        Self { over, ..self }
     }
 
     /// Adds to a sum of a document, and where it is of a head also to those of its layer and of the model.
@@ -59,7 +69,22 @@ impl Gathered {
 
     /// Adds what is no mean over documents.
     pub(super) fn set(&mut self, key: Key, value: f64, se: Option<f64>) {
-        self.others.push((key, value, se));
+        self.set_of(key, value, se, self.documents);
+    }
+
+    /// The same of some of the documents.
+    pub(super) fn set_of(&mut self, key: Key, value: f64, se: Option<f64>, documents: usize) {
+        self.others.push((key, value, se, documents));
+    }
+
+    /// Says that a diagnostic was measured on the first windows alone.
+    pub(super) fn of_first_windows(&mut self, diagnostic: Diagnostic, windows: usize) {
+        self.windows.insert(diagnostic, windows);
+    }
+
+    /// Whether there is a number of a diagnostic.
+    pub(super) fn has(&self, diagnostic: Diagnostic) -> bool {
+        self.sums.keys().any(|key| key.diagnostic == diagnostic)
     }
 
     /// The mean of a key.
@@ -89,12 +114,14 @@ impl Gathered {
             value,
             se,
             count,
+            over: self.over,
+            windows: self.windows.get(&key.diagnostic).copied(),
         };
         let means = self.sums.iter().filter_map(|(key, sums)| {
             let mean = ratio_over_documents(sums)?;
             Some(finding(*key, mean.mean, mean.se, mean.documents))
         });
-        let others = self.others.iter().map(|&(key, value, se)| finding(key, value, se, self.documents));
+        let others = self.others.iter().map(|&(key, value, se, count)| finding(key, value, se, count));
         let mut all: Vec<Finding> = means.chain(others).collect();
         all.sort_by_key(|finding| (finding.diagnostic, finding.layer, finding.head, finding.bin));
         all
@@ -119,7 +146,7 @@ pub(super) fn over_runs(runs: &[Vec<Finding>]) -> Vec<Finding> {
             let value = values.iter().sum::<f64>() / values.len() as f64;
             let deviation = crate::statistics::standard_deviation(&values);
             let se = deviation.map(|deviation| deviation / (values.len() as f64).sqrt());
-            Finding { value, se, count: values.len(), ..finding.clone() }
+            Finding { value, se, count: values.len(), over: Over::Runs, ..finding.clone() }
         })
     };
     first.iter().filter_map(over).collect()
@@ -147,6 +174,23 @@ mod tests {
     }
 
     #[test]
+    fn a_finding_says_what_is_counted_and_which_windows_it_is_of() {
+        let mut gathered = Gathered::new(3).over(Over::Windows);
+        gathered.add(0, Key::whole(Diagnostic::Loss), 1.0, 1.0);
+        gathered.set_of(Key::whole(Diagnostic::ReceptiveField), 7.0, None, 2);
+        gathered.of_first_windows(Diagnostic::ReceptiveField, 2);
+        let found = gathered.findings("direct", 8);
+        let said = |it: &Finding| (it.diagnostic, it.count, it.over, it.windows);
+        assert_eq!(
+            found.iter().map(said).collect::<Vec<_>>(),
+            [
+                (Diagnostic::Loss, 1, Over::Windows, None),
+                (Diagnostic::ReceptiveField, 2, Over::Windows, Some(2))
+            ]
+        );
+    }
+
+    #[test]
     fn runs_are_averaged_where_all_have_a_number() {
         let finding = |value, length| Finding {
             diagnostic: Diagnostic::Loss,
@@ -158,11 +202,13 @@ mod tests {
             value,
             se: None,
             count: 1,
+            over: Over::Documents,
+            windows: None,
         };
         let runs = [vec![finding(1.0, 8), finding(9.0, 16)], vec![finding(3.0, 8)]];
         let found = over_runs(&runs);
         assert_eq!(found.len(), 1);
-        assert_eq!((found[0].value, found[0].count), (2.0, 2));
+        assert_eq!((found[0].value, found[0].count, found[0].over), (2.0, 2, Over::Runs));
         assert!((found[0].se.unwrap() - 1.0).abs() < 1e-12);
         assert_eq!(over_runs(&runs[1..]), runs[1]);
     }

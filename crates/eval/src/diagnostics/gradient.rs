@@ -13,7 +13,9 @@ use burn::tensor::Tensor;
 use longwave_core::{Error, Result};
 use longwave_model::{Gpt, Pass, upload};
 use longwave_position::Reading;
+use longwave_position::reading::LogN;
 use longwave_train::parameters::numbers;
+use std::collections::BTreeSet;
 
 /// The part of the gradient that the receptive field has.
 const PART: f64 = 0.99;
@@ -65,11 +67,30 @@ pub(super) fn by_distance(
     Ok(Some(norms.into_iter().map(|norm| norm / sum).collect()))
 }
 
-/// The receptive field of the mean of some gradients `[texts][tokens]`, and its jackknife error over texts.
-pub(super) fn receptive_field(gradients: &[Vec<f64>]) -> Option<(f64, Option<f64>)> {
+/// Why the receptive field of a reading is not measured; none where it is.
+///
+/// A gradient that the model cuts off, or that leaves a part of its way out, says nothing about how far the loss depends on the text.
+pub(super) fn refused(reading: &Reading) -> Option<String> {
+    if reading.memory() > 0 {
+        let memory = "no gradient flows into the memory of earlier segments, although tokens there are read";
+        return Some(format!("the receptive field is not measured: {memory}"));
+    }
+    let by_entropy = reading.layers().iter().any(|layer| layer.log_n == LogN::ByEntropy);
+    by_entropy.then(|| {
+        "the receptive field is not measured: no gradient flows through the temperature by entropy, which all keys decide".to_owned()
+    })
+}
+
+/// The receptive field of the mean of some gradients `[texts][tokens]`, its jackknife error over the documents of these texts, and how many there are.
+pub(super) fn receptive_field(
+    gradients: &[Vec<f64>],
+    documents: &[usize],
+) -> Option<(f64, Option<f64>, usize)> {
     let of = |left_out: Option<usize>| {
         let mut mean = vec![0.0; gradients.iter().map(Vec::len).max()?];
-        for (_, gradient) in gradients.iter().enumerate().filter(|(index, _)| Some(*index) != left_out) {
+        for (gradient, _) in
+            gradients.iter().zip(documents).filter(|(_, document)| Some(**document) != left_out)
+        {
             mean.iter_mut().zip(gradient).for_each(|(sum, part)| *sum += part);
         }
         let total: f64 = mean.iter().sum();
@@ -81,11 +102,12 @@ pub(super) fn receptive_field(gradients: &[Vec<f64>]) -> Option<(f64, Option<f64
         Some(nearest? as f64 + 1.0)
     };
     let all = of(None)?;
-    let count = gradients.len() as f64;
-    let parts: Vec<f64> = (0..gradients.len()).filter_map(|index| of(Some(index))).collect();
+    let each: BTreeSet<usize> = documents.iter().copied().collect();
+    let count = each.len() as f64;
+    let parts: Vec<f64> = each.iter().filter_map(|&document| of(Some(document))).collect();
     let mean = parts.iter().sum::<f64>() / count;
     let squares: f64 = parts.iter().map(|part| (part - mean).powi(2)).sum();
-    Some((all, (gradients.len() > 1).then(|| ((count - 1.0) / count * squares).sqrt())))
+    Some((all, (each.len() > 1).then(|| ((count - 1.0) / count * squares).sqrt()), each.len()))
 }
 
 #[cfg(test)]
@@ -94,10 +116,19 @@ mod tests {
 
     #[test]
     fn the_receptive_field_has_all_but_a_hundredth() {
-        assert_eq!(receptive_field(&[vec![0.5, 0.4, 0.095, 0.005]]), Some((3.0, None)));
-        let (all, error) = receptive_field(&[vec![1.0, 0.0, 0.0], vec![0.0, 0.0, 1.0]]).unwrap();
+        assert_eq!(receptive_field(&[vec![0.5, 0.4, 0.095, 0.005]], &[0]), Some((3.0, None, 1)));
+        let (all, error, count) =
+            receptive_field(&[vec![1.0, 0.0, 0.0], vec![0.0, 0.0, 1.0]], &[0, 1]).unwrap();
         // Without the first text it is 3, without the second 1.
-        assert_eq!((all, error), (3.0, Some(1.0)));
-        assert_eq!(receptive_field(&[]), None);
+        assert_eq!((all, error, count), (3.0, Some(1.0), 2));
+        assert_eq!(receptive_field(&[], &[]), None);
+    }
+
+    #[test]
+    fn texts_of_one_document_are_left_out_together() {
+        let texts = [vec![1.0, 0.0, 0.0], vec![1.0, 0.0, 0.0], vec![0.0, 0.0, 1.0]];
+        // Without document 4 it is 3, without document 7 it is 1: over texts the error would be 4/3.
+        assert_eq!(receptive_field(&texts, &[4, 4, 7]), Some((3.0, Some(1.0), 2)));
+        assert_eq!(receptive_field(&texts, &[4, 4, 4]), Some((3.0, None, 1)));
     }
 }

@@ -5,7 +5,9 @@ use super::explained::{Explained, FORMAT};
 use super::finding::Diagnostic;
 use super::gather::{Gathered, Key};
 use super::gradient;
-use super::probe::Normal;
+use super::notes::{self, Notes};
+use super::probe::{Normal, by_range, targets};
+use super::sampled::{Sampled, WINDOWS};
 use super::watch::{inputs, watch};
 use crate::evaluation::Evaluation;
 use crate::label::labels;
@@ -19,23 +21,14 @@ use longwave_core::{Error, Result};
 use longwave_model::attention::watched;
 use longwave_model::gpt::Place;
 use longwave_model::{Gpt, Pass, upload};
-use longwave_position::Reading;
 use longwave_position::layout::TextLayout;
+use longwave_position::{ExtensionConfig, Reading};
 use longwave_train::parameters::numbers;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-/// Windows that are read at each length, at most.
-const WINDOWS: usize = 16;
 /// Texts whose gradient is taken, at most.
 const GRADIENTS: usize = 8;
-
-/// The windows that are read, each with the place of its sums.
-struct Sampled {
-    plan: Plan,
-    documents: Vec<usize>,
-    count: usize,
-}
 
 /// Measures every diagnostic of a trained model, for each extension of an evaluation at each of its lengths.
 ///
@@ -46,20 +39,34 @@ pub fn explain(
     evaluation: &Evaluation,
     show: &mut dyn FnMut(Progress) -> Result<()>,
 ) -> Result<Explained> {
+    // A reading that is listed twice is one.
+    let mut extensions: Vec<ExtensionConfig> = Vec::new();
+    for extension in &evaluation.extensions {
+        if !extensions.contains(extension) {
+            extensions.push(extension.clone());
+        }
+    }
+    let evaluation = &Evaluation { extensions, ..evaluation.clone() };
     let source = evaluation.block.source(subject.dataset)?;
     let tasks = measure::measurements(&subject.model.position, subject.resolved, &source, evaluation)?;
     let tasks: Vec<&Measurement> = tasks.iter().filter(|task| task.extension.is_some()).collect();
     let longest = tasks.iter().map(|task| task.settings.length).max().unwrap_or_default();
-    let mut reader = Reader { subject, evaluation, longest, notes: Vec::new(), done: 0, total: 0, show };
+    let (notes, label) = (Notes::default(), String::new());
+    let mut reader = Reader { subject, evaluation, longest, label, notes, done: 0, total: 0, show };
     reader.total = tasks.iter().map(|task| reader.tokens_of(task)).sum();
     let labels = labels(&evaluation.extensions);
+    let block = &evaluation.block;
+    let material = block.protocol.material();
     let mut baselines = BTreeMap::new();
     let mut findings = Vec::new();
-    let mut first = None;
+    let mut measured_on = None;
     for task in &tasks {
-        let sampled = sample(&task.plan);
-        first.get_or_insert((sampled.plan.windows.len(), sampled.count));
-        let mut gathered = Gathered::new(sampled.count);
+        let place = evaluation.extensions.iter().position(|one| task.extension.as_ref() == Some(one));
+        reader.label = place.map_or(&task.extend, |place| &labels[place]).clone();
+        let sampled = Sampled::of(&task.plan, material);
+        let corpus = block.corpus.as_ref().map(|_| source.name.as_str());
+        measured_on.get_or_insert_with(|| sampled.in_words(material, block.split, corpus));
+        let mut gathered = Gathered::new(sampled.count).over(sampled.over);
         let scores = reader.losses(task, &sampled, &mut gathered, &mut baselines)?;
         reader.attention(task, &sampled, &mut gathered)?;
         reader.gradients(task, &sampled, &scores, &mut gathered)?;
@@ -67,13 +74,8 @@ pub fn explain(
             reader.probe(task, &sampled, &mut gathered)?;
             reader.context(task, &sampled, &scores, &mut gathered)?;
         }
-        let place = evaluation.extensions.iter().position(|one| task.extension.as_ref() == Some(one));
-        let label = place.map_or(&task.extend, |place| &labels[place]);
-        findings.extend(gathered.findings(label, task.settings.length));
+        findings.extend(gathered.findings(&reader.label, task.settings.length));
     }
-    let (windows, documents) = first.unwrap_or_default();
-    let block = &evaluation.block;
-    let unit = block.protocol.material().unit();
     Ok(Explained {
         format: FORMAT,
         runs: vec![format!("{}-{}", subject.config.name, subject.config.seed)],
@@ -82,29 +84,11 @@ pub fn explain(
         step: subject.step,
         train_length: block.train_length,
         lengths: block.lengths.clone(),
+        notes: reader.notes.sentences(labels.len()),
         extend: labels,
-        measured_on: format!("{windows} windows of {documents} {unit}s of the split `{}`", block.split),
+        measured_on: measured_on.unwrap_or_default(),
         findings,
-        notes: reader.notes,
     })
-}
-
-/// Evenly spread windows of a plan; their documents, or where there is one, themselves.
-fn sample(plan: &Plan) -> Sampled {
-    let taken = plan.windows.len().min(WINDOWS);
-    let windows: Vec<Window> =
-        (0..taken).map(|index| plan.windows[index * plan.windows.len() / taken]).collect();
-    let mut places: BTreeMap<usize, usize> = BTreeMap::new();
-    for window in &windows {
-        let next = places.len();
-        places.entry(window.document).or_insert(next);
-    }
-    let of_windows = places.len() < 2;
-    let documents = windows.iter().enumerate();
-    let documents =
-        documents.map(|(at, window)| if of_windows { at } else { places[&window.document] }).collect();
-    let count = if of_windows { windows.len() } else { places.len() };
-    Sampled { plan: Plan { windows, skipped_documents: plan.skipped_documents }, documents, count }
 }
 
 /// What one explanation holds on the way.
@@ -112,7 +96,9 @@ struct Reader<'a, 's> {
     subject: &'a Subject<'s>,
     evaluation: &'a Evaluation,
     longest: usize,
-    notes: Vec<String>,
+    /// Of the reading at hand.
+    label: String,
+    notes: Notes,
     done: usize,
     total: usize,
     show: &'a mut dyn FnMut(Progress) -> Result<()>,
@@ -133,11 +119,9 @@ impl Reader<'_, '_> {
         (self.show)(Progress { done: self.done, total: self.total })
     }
 
-    /// Says once what is left out.
-    fn note(&mut self, note: String) {
-        if !self.notes.contains(&note) {
-            self.notes.push(note);
-        }
+    /// Says once what is left out of the reading at hand.
+    fn note(&mut self, note: impl Into<String>) {
+        self.notes.add(&self.label, note);
     }
 
     /// The lengths below the longest, after which the text is changed.
@@ -197,15 +181,20 @@ impl Reader<'_, '_> {
 
     /// What attention shows.
     fn attention(&mut self, task: &Measurement, sampled: &Sampled, gathered: &mut Gathered) -> Result<()> {
-        if let Err(error) = watched::check(&task.reading) {
+        let watched = watched::check(&task.reading);
+        if let Err(error) = &watched {
             self.note(format!("attention is not looked at: {}", error.message()));
-            return Ok(());
+        } else {
+            let (subject, train_length) = (self.subject, self.evaluation.block.train_length);
+            let windows = sampled.plan.windows.iter().zip(sampled.documents.iter().copied());
+            watch(subject, train_length, &task.reading, &task.text, windows, gathered, &mut |tokens| {
+                self.read(tokens)
+            })?;
         }
-        let (subject, train_length) = (self.subject, self.evaluation.block.train_length);
-        let windows = sampled.plan.windows.iter().zip(sampled.documents.iter().copied());
-        watch(subject, train_length, &task.reading, &task.text, windows, gathered, &mut |tokens| {
-            self.read(tokens)
-        })
+        let (trained, counted) = (&self.subject.model.position, gathered.has(Diagnostic::UnseenAngles));
+        let on_angles = notes::on_angles(trained, &task.reading, watched.is_ok(), counted);
+        on_angles.into_iter().for_each(|note| self.note(note));
+        Ok(())
     }
 
     /// The receptive field.
@@ -216,6 +205,10 @@ impl Reader<'_, '_> {
         scores: &[Vec<Score>],
         gathered: &mut Gathered,
     ) -> Result<()> {
+        if let Some(note) = gradient::refused(&task.reading) {
+            self.note(note);
+            return Ok(());
+        }
         let block = &self.evaluation.block;
         let traced: Gpt = self.subject.model.clone().train();
         let Some(extension) = &task.extension else { return Ok(()) };
@@ -230,10 +223,7 @@ impl Reader<'_, '_> {
             let model = self.subject.model;
             let Some(gradient) = gradient::by_distance(model, &traced, &reading, &tokens, target, known)?
             else {
-                self.note(
-                    "the receptive field is not measured: the encoding looks at the tokens themselves"
-                        .to_owned(),
-                );
+                self.note("the receptive field is not measured: the encoding looks at the tokens themselves");
                 return Ok(());
             };
             let mut last = 0.0;
@@ -254,8 +244,14 @@ impl Reader<'_, '_> {
             gradients.push(gradient);
             self.read(3 * tokens.len())?;
         }
-        if let Some((field, error)) = gradient::receptive_field(&gradients) {
-            gathered.set(Key::whole(Diagnostic::ReceptiveField), field, error);
+        let documents = &sampled.documents[..gradients.len()];
+        if let Some((field, error, documents)) = gradient::receptive_field(&gradients, documents) {
+            gathered.set_of(Key::whole(Diagnostic::ReceptiveField), field, error, documents);
+        }
+        if gradients.len() < sampled.plan.windows.len() {
+            for diagnostic in [Diagnostic::ReceptiveField, Diagnostic::GradientWithin] {
+                gathered.of_first_windows(diagnostic, gradients.len());
+            }
         }
         Ok(())
     }
@@ -263,10 +259,14 @@ impl Reader<'_, '_> {
     /// What a linear probe reads of positions, layer by layer: fitted on the even texts and read on the odd ones, and the other way round.
     fn probe(&mut self, task: &Measurement, sampled: &Sampled, gathered: &mut Gathered) -> Result<()> {
         let model = self.subject.model;
-        if sampled.plan.windows.len() < 2 || !matches!(task.reading.layout(), TextLayout::Contiguous) {
+        if sampled.plan.windows.len() < 2 {
             self.note(
-                "position is not probed: it takes two texts that are read as one piece each".to_owned(),
+                "position is not probed: it is fitted on one text and read on another, and there is one",
             );
+            return Ok(());
+        }
+        if !is_contiguous(&task.reading) {
+            self.note(format!("position is not probed: {CONTIGUOUS}"));
             return Ok(());
         }
         let (train, layers) = (self.evaluation.block.train_length, model.blocks.len());
@@ -317,9 +317,12 @@ impl Reader<'_, '_> {
         scores: &[Vec<Score>],
         gathered: &mut Gathered,
     ) -> Result<()> {
-        let contiguous = matches!(task.reading.layout(), TextLayout::Contiguous);
-        if !contiguous || task.text.material() != Material::Documents {
-            self.note("far context is not changed: that is for text that is read as one piece".to_owned());
+        if task.text.material() != Material::Documents {
+            self.note("far context is not changed: in a sequence of a task it is the question itself");
+            return Ok(());
+        }
+        if !is_contiguous(&task.reading) {
+            self.note(format!("far context is not changed: {CONTIGUOUS}"));
             return Ok(());
         }
         let windows = &sampled.plan.windows;
@@ -354,29 +357,11 @@ impl Reader<'_, '_> {
     }
 }
 
-/// What a probe is asked at a place: the position, and its logarithm.
-fn targets(place: usize) -> [f64; 2] {
-    [place as f64, (place as f64 + 1.0).ln()]
-}
+/// What a probe and a change of far context need.
+const CONTIGUOUS: &str = "that is for text that is read as one piece, at positions that count from 0";
 
-/// R^2 of what a probe read at each place of a text, from 0 to L, to 2L, to 4L and so on, each by its first position.
-fn by_range(read: &[Vec<f64>], target: usize, train: usize) -> Vec<(usize, f64)> {
-    let mut found = Vec::new();
-    let (mut start, mut end) = (0, train);
-    while start < read.len() {
-        let places = start..end.min(read.len());
-        let count = places.len() as f64;
-        let mean = places.clone().map(|place| targets(place)[target]).sum::<f64>() / count;
-        let squares = |of: &dyn Fn(usize) -> f64| {
-            places.clone().map(|place| (targets(place)[target] - of(place)).powi(2)).sum::<f64>()
-        };
-        let (left, all) = (squares(&|place| read[place][target]), squares(&|_| mean));
-        if all > 0.0 {
-            found.push((start, 1.0 - left / all));
-        }
-        (start, end) = (end, 2 * end);
-    }
-    found
+fn is_contiguous(reading: &Reading) -> bool {
+    matches!(reading.layout(), TextLayout::Contiguous)
 }
 
 /// The stream before each block and before the last norm, `[layers + 1][tokens * width]`.
@@ -392,28 +377,4 @@ fn hidden_states(model: &Gpt, reading: &Reading, tokens: &[u32]) -> Result<Vec<V
         Ok::<(), Error>(())
     })?;
     Ok(states)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn windows_are_spread_and_stand_for_themselves_in_one_document() {
-        let window = |document, start| Window { document, start, first: start + 4, end: start + 5 };
-        let plan = Plan { windows: (0..40).map(|at| window(at / 2, 5 * at)).collect(), skipped_documents: 0 };
-        let sampled = sample(&plan);
-        assert_eq!((sampled.plan.windows.len(), sampled.count), (16, 16));
-        let plan = Plan { windows: (0..3).map(|at| window(7, 5 * at)).collect(), skipped_documents: 0 };
-        let sampled = sample(&plan);
-        assert_eq!((sampled.documents, sampled.count), (vec![0, 1, 2], 3));
-    }
-
-    #[test]
-    fn a_probe_that_knows_has_one_and_one_that_says_the_mean_has_none() {
-        let knows: Vec<Vec<f64>> = (0..16).map(|place| targets(place).to_vec()).collect();
-        assert_eq!(by_range(&knows, 0, 4), [(0, 1.0), (4, 1.0), (8, 1.0)]);
-        let mean = vec![vec![1.5, 0.0]; 4];
-        assert!(by_range(&mean, 0, 4)[0].1.abs() < 1e-12);
-    }
 }

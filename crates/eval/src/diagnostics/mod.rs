@@ -7,8 +7,8 @@
 //! - [`query`]: entropy and keys in effect; [`angles`]: unseen angles; [`bands`]: norms and preferred bands; [`rank`]: stable rank; `shown`: the
 //!   distances of training; `attention`: where these are measured, with `head` and `turned` for the sums of a head and of its bands.
 //! - [`probe`]: a linear probe of position; `gradient`: the receptive field; `context`: what far text does.
-//! - [`finding`]: the list; `gather`: sums of documents; `watch`: windows read while attention is looked at; `explained`: what a folder keeps;
-//!   [`summary`]: the findings in words.
+//! - [`finding`]: the list; `sampled`: the windows; `gather`: sums of documents; `notes`: what is left out; `watch`: windows read while attention is
+//!   looked at; `explained`: what a folder keeps; [`summary`]: the findings in words.
 
 pub mod angles;
 pub(crate) mod attention;
@@ -20,9 +20,11 @@ mod gather;
 mod gradient;
 mod head;
 mod measure;
+mod notes;
 pub mod probe;
 pub mod query;
 pub mod rank;
+mod sampled;
 mod shown;
 pub mod summary;
 #[cfg(test)]
@@ -31,6 +33,6 @@ mod turned;
 mod watch;
 
 pub use explained::Explained;
-pub use finding::{Diagnostic, Finding};
+pub use finding::{Diagnostic, Finding, Over};
 pub use measure::explain;
 pub(crate) use watch::sums;

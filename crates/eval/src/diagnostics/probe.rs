@@ -139,6 +139,31 @@ fn substitute(factor: &[f64], y: &mut [f64]) {
     }
 }
 
+/// What a probe is asked at a place: the position, and its logarithm.
+pub(super) fn targets(place: usize) -> [f64; 2] {
+    [place as f64, (place as f64 + 1.0).ln()]
+}
+
+/// R^2 of what a probe read at each place of a text, from 0 to L, to 2L, to 4L and so on, each by its first position.
+pub(super) fn by_range(read: &[Vec<f64>], target: usize, train: usize) -> Vec<(usize, f64)> {
+    let mut found = Vec::new();
+    let (mut start, mut end) = (0, train);
+    while start < read.len() {
+        let places = start..end.min(read.len());
+        let count = places.len() as f64;
+        let mean = places.clone().map(|place| targets(place)[target]).sum::<f64>() / count;
+        let squares = |of: &dyn Fn(usize) -> f64| {
+            places.clone().map(|place| (targets(place)[target] - of(place)).powi(2)).sum::<f64>()
+        };
+        let (left, all) = (squares(&|place| read[place][target]), squares(&|_| mean));
+        if all > 0.0 {
+            found.push((start, 1.0 - left / all));
+        }
+        (start, end) = (end, 2 * end);
+    }
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -164,5 +189,13 @@ mod tests {
         (0..50).for_each(|at| normal.add(&[1.0, at as f32], &[f64::from(at)]));
         let read = normal.solve().unwrap().read(&[1.0, 25.0]);
         assert!((read[0] - 25.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn a_probe_that_knows_has_one_and_one_that_says_the_mean_has_none() {
+        let knows: Vec<Vec<f64>> = (0..16).map(|place| targets(place).to_vec()).collect();
+        assert_eq!(by_range(&knows, 0, 4), [(0, 1.0), (4, 1.0), (8, 1.0)]);
+        let mean = vec![vec![1.5, 0.0]; 4];
+        assert!(by_range(&mean, 0, 4)[0].1.abs() < 1e-12);
     }
 }

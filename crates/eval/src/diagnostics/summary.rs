@@ -3,8 +3,13 @@
 use super::explained::Explained;
 use super::finding::{Diagnostic, Finding};
 
-/// A difference of fewer standard errors is none.
+/// A difference of fewer standard errors is none that was shown.
 const ERRORS: f64 = 2.0;
+
+/// What is within its error may be there all the same.
+const SHOWN: &str = "that these windows show";
+/// What stands in the place of a verdict.
+const NO_ERROR: &str = "one window has no error, so that this may be chance";
 
 impl Explained {
     /// A finding of the whole model.
@@ -37,7 +42,7 @@ impl Explained {
             longest,
             shortest: self.lengths.iter().copied().min().unwrap_or(longest),
         };
-        [of.loss(), Some(of.angles()), of.spread(), of.reach(), of.far()].into_iter().flatten().collect()
+        [of.loss(), of.angles(), of.spread(), of.reach(), of.far()].into_iter().flatten().collect()
     }
 }
 
@@ -70,32 +75,44 @@ impl Of<'_> {
     fn loss(&self) -> Option<String> {
         let [long, short] = self.both(Diagnostic::Loss)?;
         let change = self.at(Diagnostic::BaselineChange, self.longest)?;
-        let verdict = match change.value {
-            value if is_none(change) => {
-                format!("changes nothing against the window baseline ({value:+.3} nats)")
+        let words = format!("at {} the loss is {long:.3} ({short:.3} at {})", self.long(), self.short());
+        if self.longest <= self.explained.train_length {
+            return Some(words);
+        }
+        let value = change.value;
+        let verdict = match Change::of(change) {
+            Change::Unknown => {
+                format!("changes it by {value:+.3} nats against the window baseline; {NO_ERROR}")
             }
-            value if value > 0.0 => format!("costs {value:.3} nats against the window baseline"),
-            value => format!("gains {:.3} nats over the window baseline", -value),
+            Change::None => {
+                format!("makes no difference to the window baseline {SHOWN} ({value:+.3} nats)")
+            }
+            Change::Up => format!("costs {value:.3} nats against the window baseline"),
+            Change::Down => format!("gains {:.3} nats over the window baseline", -value),
         };
-        Some(format!(
-            "at {} the loss is {long:.3} ({short:.3} at {}): reading beyond L {verdict}",
-            self.long(),
-            self.short()
-        ))
+        Some(format!("{words}: reading beyond L {verdict}"))
     }
 
-    fn angles(&self) -> String {
-        let Some([long, short]) = self.both(Diagnostic::UnseenAngles) else {
-            return "queries and keys are not rotated, so there are no angles that training did not show"
-                .to_owned();
+    /// Nothing where no angles were counted: why not is a note of the explanation.
+    fn angles(&self) -> Option<String> {
+        let [long, short] = self.both(Diagnostic::UnseenAngles)?;
+        let layers = |diagnostic: Diagnostic| {
+            let here = |it: &&Finding| {
+                (it.diagnostic, it.extend.as_str(), it.length) == (diagnostic, self.extend, self.longest)
+                    && it.layer.is_some()
+                    && it.head.is_none()
+            };
+            self.explained.findings.iter().filter(here).count()
         };
-        format!(
-            "at {} {:.1}% of attention falls on angles that training never showed ({:.1}% at {})",
+        let all = layers(Diagnostic::UnseenAngles) >= layers(Diagnostic::EffectiveKeys);
+        let of = if all { "attention" } else { "the attention of the layers that rotate" };
+        Some(format!(
+            "at {} {:.1}% of {of} falls on angles that training never showed ({:.1}% at {})",
             self.long(),
             100.0 * long,
             100.0 * short,
             self.short()
-        )
+        ))
     }
 
     fn spread(&self) -> Option<String> {
@@ -130,12 +147,22 @@ impl Of<'_> {
         let kept = self.explained.train_length;
         let of = |diagnostic| self.explained.find(diagnostic, self.extend, self.longest, Some(kept));
         let [cut, shuffled] = [of(Diagnostic::ContextCut)?, of(Diagnostic::ContextShuffled)?];
-        let verdict = match cut.value {
-            _ if is_none(cut) && is_none(shuffled) => "what lies beyond is not read",
-            _ if is_none(cut) => "leaving it out changes nothing, and its order does",
-            value if value < 0.0 => "what lies beyond only harms",
-            _ if is_none(shuffled) => "what lies beyond helps, whatever its order",
-            _ => "what lies beyond is read, and helps",
+        let verdict = match (Change::of(cut), Change::of(shuffled)) {
+            (Change::Unknown, _) | (_, Change::Unknown) => NO_ERROR.to_owned(),
+            (Change::None, Change::None) => format!("neither makes a difference {SHOWN}"),
+            (Change::None, _) => {
+                format!("leaving them out makes no difference {SHOWN}, and their order does")
+            }
+            (Change::Down, _) => "the last tokens are read better without them".to_owned(),
+            (Change::Up, Change::None) => {
+                format!(
+                    "the last tokens are read worse without them, and their order makes no difference {SHOWN}"
+                )
+            }
+            (Change::Up, Change::Up) => "the last tokens need them, in their order".to_owned(),
+            (Change::Up, Change::Down) => {
+                "the last tokens need them, and are read better in another order".to_owned()
+            }
         };
         let errors = |it: &Finding| it.se.map_or_else(String::new, |se| format!(" ± {se:.3}"));
         Some(format!(
@@ -148,38 +175,77 @@ impl Of<'_> {
     }
 }
 
-/// Whether a change is within its error of nothing.
-fn is_none(change: &Finding) -> bool {
-    change.value.abs() <= ERRORS * change.se.unwrap_or(0.0)
+/// What a change comes to, given its error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    /// It has no error.
+    Unknown,
+    /// It is within its error of nothing.
+    None,
+    Up,
+    Down,
+}
+
+impl Change {
+    fn of(change: &Finding) -> Self {
+        match change.se {
+            None => Self::Unknown,
+            Some(se) if change.value.abs() <= ERRORS * se => Self::None,
+            Some(_) if change.value > 0.0 => Self::Up,
+            Some(_) => Self::Down,
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::diagnostics::Over;
 
     fn finding(diagnostic: Diagnostic, length: usize, bin: Option<usize>, value: f64) -> Finding {
-        let (extend, se) = ("direct".to_owned(), Some(0.01));
-        Finding { diagnostic, extend, length, layer: None, head: None, bin, value, se, count: 4 }
+        let (extend, se, over) = ("direct".to_owned(), Some(0.01), Over::Documents);
+        Finding {
+            diagnostic,
+            extend,
+            length,
+            layer: None,
+            head: None,
+            bin,
+            value,
+            se,
+            count: 4,
+            over,
+            windows: None,
+        }
     }
 
-    #[test]
-    fn five_sentences_say_what_breaks() {
+    /// What cutting and shuffling change, beside a loss that differs from the baseline by so much.
+    fn explained(baseline: f64, cut: f64, shuffled: f64) -> Explained {
         let found = |diagnostic, short, long| {
             [finding(diagnostic, 128, None, short), finding(diagnostic, 1024, None, long)]
         };
         let mut findings = [
             found(Diagnostic::Loss, 2.5, 3.5),
-            found(Diagnostic::BaselineChange, 0.0, 0.95),
+            found(Diagnostic::BaselineChange, 0.0, baseline),
             found(Diagnostic::UnseenAngles, 0.0, 0.42),
             found(Diagnostic::FirstToken, 0.31, 0.02),
             found(Diagnostic::EffectiveKeys, 12.0, 80.0),
             found(Diagnostic::ReceptiveField, 100.0, 700.0),
         ]
         .concat();
-        findings.push(finding(Diagnostic::ContextCut, 1024, Some(128), -0.9));
-        findings.push(finding(Diagnostic::ContextShuffled, 1024, Some(128), 0.001));
-        let explained =
-            Explained { train_length: 128, lengths: vec![128, 1024], findings, ..Explained::default() };
+        findings.push(finding(Diagnostic::ContextCut, 1024, Some(128), cut));
+        findings.push(finding(Diagnostic::ContextShuffled, 1024, Some(128), shuffled));
+        Explained { train_length: 128, lengths: vec![128, 1024], findings, ..Explained::default() }
+    }
+
+    /// The end of the last sentence.
+    fn verdict(explained: &Explained) -> String {
+        explained.summary("direct").pop().unwrap().split_once(": ").unwrap().1.to_owned()
+    }
+
+    #[test]
+    fn five_sentences_say_what_breaks() {
+        let explained = explained(0.95, -0.9, 0.001);
         assert_eq!(
             explained.summary("direct"),
             [
@@ -188,9 +254,79 @@ mod tests {
                 "the first token's share goes from 31.0% at L to 2.0%, and a query reads 80 keys in effect at 8L (12 at L)",
                 "99% of the last loss's gradient comes from the last 700 tokens at 8L (100 at L)",
                 "with all but the last L tokens cut the loss changes by -0.900 ± 0.010 nats, with them shuffled by +0.001 ± 0.010: \
-                 what lies beyond only harms",
+                 the last tokens are read better without them",
             ]
         );
         assert_eq!(explained.in_words(200), "200 tokens");
+    }
+
+    #[test]
+    fn a_change_within_its_error_is_not_said_to_be_none() {
+        assert_eq!(
+            verdict(&explained(1.1, 0.02, -0.02)),
+            "neither makes a difference that these windows show"
+        );
+        assert_eq!(
+            verdict(&explained(1.1, 0.02, 0.021)),
+            "leaving them out makes no difference that these windows show, and their order does"
+        );
+        assert_eq!(
+            verdict(&explained(-0.2, 0.3, 0.0)),
+            "the last tokens are read worse without them, and their order makes no difference that these windows show"
+        );
+        assert_eq!(verdict(&explained(-0.2, 0.3, 0.1)), "the last tokens need them, in their order");
+        let first = explained(0.02, 0.0, 0.0).summary("direct").remove(0);
+        assert!(
+            first.ends_with(
+                "makes no difference to the window baseline that these windows show (+0.020 nats)"
+            ),
+            "{first}"
+        );
+    }
+
+    #[test]
+    fn without_an_error_there_is_no_verdict() {
+        let mut explained = explained(-0.016, 0.3, 0.1);
+        explained.findings.iter_mut().for_each(|it| it.se = None);
+        let sentences = explained.summary("direct");
+        assert_eq!(
+            sentences[0],
+            "at 8L the loss is 3.500 (2.500 at L): reading beyond L changes it by -0.016 nats against the window baseline; \
+             one window has no error, so that this may be chance"
+        );
+        assert_eq!(
+            sentences[4],
+            "with all but the last L tokens cut the loss changes by +0.300 nats, with them shuffled by +0.100: \
+             one window has no error, so that this may be chance"
+        );
+    }
+
+    #[test]
+    fn angles_are_of_the_layers_that_rotate_and_of_nothing_where_none_was_counted() {
+        let mut explained = explained(0.95, -0.9, 0.001);
+        let of_layer = |diagnostic, layer, value| Finding {
+            layer: Some(layer),
+            ..finding(diagnostic, 1024, None, value)
+        };
+        explained.findings.extend([
+            of_layer(Diagnostic::EffectiveKeys, 0, 80.0),
+            of_layer(Diagnostic::EffectiveKeys, 1, 80.0),
+            of_layer(Diagnostic::UnseenAngles, 0, 0.42),
+        ]);
+        assert_eq!(
+            explained.summary("direct")[1],
+            "at 8L 42.0% of the attention of the layers that rotate falls on angles that training never showed (0.0% at L)"
+        );
+        explained.findings.push(of_layer(Diagnostic::UnseenAngles, 1, 0.42));
+        assert!(explained.summary("direct")[1].starts_with("at 8L 42.0% of attention falls"));
+        explained.findings.retain(|it| it.diagnostic != Diagnostic::UnseenAngles);
+        assert!(explained.summary("direct").iter().all(|sentence| !sentence.contains("angles")));
+    }
+
+    #[test]
+    fn a_text_of_the_length_of_training_reads_nothing_beyond() {
+        let mut explained = explained(0.0, 0.0, 0.0);
+        explained.lengths = vec![128];
+        assert_eq!(explained.summary("direct")[0], "at L the loss is 2.500 (2.500 at L)");
     }
 }

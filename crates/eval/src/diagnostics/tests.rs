@@ -196,7 +196,7 @@ fn a_window_bounds_the_receptive_field() {
     assert!((found.iter().sum::<f64>() - 1.0).abs() < 1e-9);
     // Two layers of a window of 5 reach 8 tokens back.
     assert!(found[8] > 0.0 && found[9..].iter().all(|part| *part == 0.0), "{found:?}");
-    let (field, _) = gradient::receptive_field(&[found]).unwrap();
+    let (field, ..) = gradient::receptive_field(&[found], &[0]).unwrap();
     assert!(field <= 9.0);
     assert_eq!(
         gradient::by_distance(&model, &traced, &read, &tokens, 3, known + 1.0).unwrap(),

@@ -34,7 +34,7 @@ pub const UNSEEN_ANGLES: OfAttention = OfAttention::share(
     Diagnostic::UnseenAngles,
     Column::new("unseen_angles", "unseen_angles_se"),
     "Attention on unseen angles in %",
-    OfAttention::ALL_ATTENTION,
+    "the share of the attention of layers that rotate",
 );
 pub const FIRST_TOKEN: OfAttention = OfAttention::share(
     Diagnostic::FirstToken,

@@ -1,12 +1,14 @@
 //! What `longwave explain` found, as tables, charts and CSV.
 
+#[cfg(test)]
+mod tests;
 mod words;
 
 use crate::file_name::file_name_of;
 use crate::grid::{Entry, Grid, Header};
 use crate::plot::{Axis, Chart, Scale, Series};
 use longwave_core::{Result, csv, file};
-use longwave_eval::diagnostics::{Diagnostic, Explained, Finding};
+use longwave_eval::diagnostics::{Diagnostic, Explained, Finding, Over};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use words::{definition, entry, line, short};
@@ -76,7 +78,7 @@ pub fn keep(explained: &Explained, folder: &Path) -> Result<Vec<PathBuf>> {
 
 /// A line a finding.
 pub fn csv(explained: &Explained) -> String {
-    let header = ["diagnostic", "extend", "length", "layer", "head", "bin", "value", "se", "count"];
+    let header = ["diagnostic", "extend", "length", "layer", "head", "bin", "value", "se", "count", "over"];
     let number = |number: Option<usize>| number.map_or_else(String::new, |number| number.to_string());
     let row = |it: &Finding| {
         csv::line([
@@ -89,9 +91,19 @@ pub fn csv(explained: &Explained) -> String {
             it.value.to_string(),
             it.se.map_or_else(String::new, |se| se.to_string()),
             it.count.to_string(),
+            it.over.name().to_owned(),
         ])
     };
     csv::line(header) + &explained.findings.iter().map(row).collect::<String>()
+}
+
+/// What errors are over; of one window there are none.
+fn errors(explained: &Explained) -> String {
+    match explained.findings.iter().find(|it| it.se.is_some()) {
+        Some(it) if it.over == Over::Runs => format!("errors are standard errors over {} runs", it.count),
+        Some(it) => format!("errors are standard errors over {}", it.over.name()),
+        None => "one window has no error".to_owned(),
+    }
 }
 
 /// What was found of one reading.
@@ -135,18 +147,34 @@ impl Reading<'_> {
         let there = |it: &&Diagnostic| self.of(**it).next().is_some();
         Grid {
             title: format!("{title}{reading}"),
-            setting: format!("{}; errors are {}", self.explained.measured_on, self.errors()),
+            setting: format!(
+                "{}{}; {}",
+                self.explained.measured_on,
+                self.first_windows(diagnostics),
+                errors(self.explained)
+            ),
             headers: labels.chain(columns.into_iter().map(Header::number)).collect(),
             rows: Vec::new(),
             notes: diagnostics.iter().filter(there).map(|it| definition(*it)).collect(),
         }
     }
 
-    fn errors(&self) -> String {
-        match self.explained.runs.len() {
-            0 | 1 => "standard errors over documents".to_owned(),
-            runs => format!("standard errors over {runs} runs"),
-        }
+    /// Which windows the gradient was taken of, where a table has numbers of it and these are not all.
+    fn first_windows(&self, diagnostics: &[Diagnostic]) -> String {
+        let mut found = diagnostics.iter().flat_map(|it| self.of(*it));
+        let Some((windows, it)) = found.find_map(|it| Some((it.windows?, it))) else {
+            return String::new();
+        };
+        let first = if windows == 1 { "first one".to_owned() } else { format!("first {windows}") };
+        let of = match it.over {
+            Over::Documents | Over::Sequences => {
+                let one = it.over.name().trim_end_matches('s');
+                let plural = if it.count == 1 { "" } else { "s" };
+                format!(" ({} {one}{plural})", it.count)
+            }
+            Over::Windows | Over::Runs => String::new(),
+        };
+        format!(", the gradient of the {first} of these{of}")
     }
 
     fn lengths(&self) -> Vec<String> {
@@ -319,72 +347,5 @@ impl Reading<'_> {
         let reading =
             if self.extend == "direct" { String::new() } else { format!("-{}", file_name_of(self.extend)) };
         Shown { file: format!("explained-{name}{reading}"), grid, chart }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn explained() -> Explained {
-        let finding = |diagnostic, length, layer, head, bin, value| Finding {
-            diagnostic,
-            extend: "direct".into(),
-            length,
-            layer,
-            head,
-            bin,
-            value,
-            se: Some(0.01),
-            count: 3,
-        };
-        let findings = vec![
-            finding(Diagnostic::Loss, 64, None, None, None, 2.5),
-            finding(Diagnostic::Loss, 512, None, None, None, 3.5),
-            finding(Diagnostic::UnseenAngles, 64, None, None, None, 0.0),
-            finding(Diagnostic::UnseenAngles, 512, None, None, None, 0.421),
-            finding(Diagnostic::UnseenAngles, 512, Some(0), None, None, 0.421),
-            finding(Diagnostic::UnseenAngles, 512, Some(0), Some(1), None, 0.5),
-            finding(Diagnostic::ContextCut, 512, None, None, Some(64), -0.9),
-        ];
-        Explained {
-            runs: vec!["rope".into()],
-            encoding: "rope".into(),
-            train_length: 64,
-            lengths: vec![64, 512],
-            extend: vec!["direct".into()],
-            measured_on: "3 windows of 3 documents of the split `test`".into(),
-            findings,
-            ..Explained::default()
-        }
-    }
-
-    #[test]
-    fn what_is_found_stands_in_tables_with_definitions() {
-        let shown = tables(&explained());
-        let titles: Vec<&str> = shown.iter().map(|shown| shown.grid.title.as_str()).collect();
-        let heads = "Layers and heads at 512 (8L)";
-        assert_eq!(
-            titles,
-            [
-                "What the model does at each length",
-                "Layers and heads at 64 (L)",
-                heads,
-                "Far context changed, at 512 (8L)"
-            ]
-        );
-        let text = shown[0].grid.text();
-        assert!(text.contains("42.1 ±1.0"), "{text}");
-        assert!(text.contains("2.500 ±0.010") && text.contains("(L - 1) theta"), "{text}");
-        let chart = shown[0].chart.as_ref().unwrap();
-        assert_eq!((chart.series.len(), chart.series[0].points[1].y), (1, 42.1));
-        assert!(shown[2].grid.text().contains("50.0 ±1.0"));
-    }
-
-    #[test]
-    fn a_line_of_the_file_is_a_finding() {
-        let text = csv(&explained());
-        assert_eq!(text.lines().nth(6), Some("unseen_angles,direct,512,0,1,,0.5,0.01,3"));
-        assert_eq!(text.lines().count(), 8);
     }
 }

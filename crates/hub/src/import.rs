@@ -223,7 +223,9 @@ impl Import {
         }
         let resolved = config.model.resolve(found, config.train.length)?;
         self.check_size(&resolved, &config)?;
-        let fresh = fresh_model(&config, &resolved, device)?;
+        // A run of ours has a config that was checked; what goes wrong here is of the file.
+        let of_file = |error: Error| error.context(format!("`{}`", self.config.display()));
+        let fresh = fresh_model(&config, &resolved, device).map_err(of_file)?;
         let fresh = read_after(&config, fresh, &self.stages)?;
         let in_weights = |error: Error| error.context(format!("`{}`", self.weights.shown()));
         let theirs = self.weights.tensors()?;

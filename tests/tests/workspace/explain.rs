@@ -61,7 +61,7 @@ fn a_run_is_explained_in_sentences_tables_and_files() {
         assert!(outcome.stdout.contains(title), "{title}: {}", outcome.stdout);
     }
     let csv = String::from_utf8(project.read("runs/small-0/explained.csv")).unwrap();
-    assert_eq!(csv.lines().next(), Some("diagnostic,extend,length,layer,head,bin,value,se,count"));
+    assert_eq!(csv.lines().next(), Some("diagnostic,extend,length,layer,head,bin,value,se,count,over"));
     let page = String::from_utf8(project.read("runs/small-0/report.html")).unwrap();
     assert!(
         page.contains("<h2>Why</h2>") && page.contains("What the model does at each length"),
@@ -257,6 +257,54 @@ fn what_cannot_be_explained_is_said() {
     let found = explained(&project, &["runs/linear-0", "--lengths", "L,2L"]);
     assert!(found["notes"][0].as_str().unwrap().starts_with("attention is not looked at: "), "{found}");
     assert!(value(&found, "receptive_field", 64) > 1.0);
+}
+
+/// What is printed, without the progress.
+fn printed(project: &Project, arguments: &[&str]) -> String {
+    let outcome = project.run(&[&EXPLAIN[..], arguments].concat());
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    outcome.stdout
+}
+
+#[test]
+fn a_memory_has_no_receptive_field_and_a_mixed_stack_says_whose_attention_it_counts() {
+    let project = Project::new();
+    let memory = "position={ kind = \"transformer_xl\", memory = \"L\" }";
+    project.train(&["--set", memory, "--set", "train.sampling=\"sequential\"", "--set", "evaluate=[]"]);
+    let text = printed(&project, &["runs/small-0", "--lengths", "L,4L"]);
+    assert!(text.contains("no gradient flows into the memory of earlier segments"), "{text}");
+    assert!(!text.contains("receptive field: the tokens") && !text.contains("99% of the last"), "{text}");
+    assert!(!text.contains("not rotated"), "{text}");
+    train(&project, "{ kind = \"mixed\", layers = [\"rope\", \"none\"] }", 1);
+    let text = printed(&project, &["runs/small-1", "--lengths", "L,4L"]);
+    assert!(text.contains("% of the attention of the layers that rotate falls on angles"), "{text}");
+    train(&project, "{ kind = \"selective_rope\" }", 2);
+    let text = printed(&project, &["runs/small-2", "--lengths", "L,4L"]);
+    assert!(!text.contains("not rotated"), "{text}");
+    assert!(
+        text.contains("`selective_rope` does with queries and keys is no rotation by fixed angles"),
+        "{text}"
+    );
+}
+
+#[test]
+fn other_text_shorter_lengths_and_a_reading_that_is_listed_twice_are_read() {
+    let project = Project::new();
+    train(&project, "{ kind = \"rope\" }", 0);
+    let twice = explained(&project, &["runs/small-0", "--lengths", "L/2,L", "--extend", "yarn,yarn"]);
+    assert_eq!(twice["extend"], json!(["yarn"]));
+    let once = explained(&project, &["runs/small-0", "--lengths", "L/2,L", "--extend", "yarn"]);
+    assert_eq!(twice, once);
+    assert!(value(&twice, "loss", 16) > 0.0);
+    let words = "the quick brown fox jumps over the lazy dog and runs away ".repeat(40);
+    project.write("other/one.txt", &words);
+    let both = ["runs/small-0", "--lengths", "L,2L", "--corpus", "other/one.txt"];
+    let other = explained(&project, &both);
+    assert!(other["measured_on"].as_str().unwrap().contains("other/one.txt"), "{other}");
+    assert_eq!(other["findings"][0]["over"], "windows", "{}", other["findings"][0]);
+    let heading = printed(&project, &both);
+    assert!(heading.contains("4 windows of 1 document of the split"), "{heading}");
+    assert!(heading.contains("errors are standard errors over windows"), "{heading}");
 }
 
 #[test]

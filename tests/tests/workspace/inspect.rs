@@ -30,6 +30,14 @@ fn a_length_may_be_a_multiple_of_the_training_length() {
 }
 
 #[test]
+fn a_length_that_no_memory_holds_is_refused() {
+    let project = Project::new();
+    let told = project.refused(1, &["inspect", "--config", "small.toml", "--length", "1000000000000"]);
+    assert!(told.contains("a picture of a text of 1000000000000 tokens needs about "), "{told}");
+    assert!(told.contains("hint: show a shorter text, with a smaller `--length`"), "{told}");
+}
+
+#[test]
 fn a_geometry_bounds_the_distances() {
     insta::assert_snapshot!(shown("{ kind = \"rope\" }", &["--length", "64", "--extend", "rerope"]));
 }

@@ -25,6 +25,8 @@ pub(super) struct Held {
     /// The field that holds it.
     pub(super) name: &'static str,
     pub(super) keys: Map<String, Json>,
+    /// Whether it is that of a kind of layer.
+    pub(super) by_kind: bool,
 }
 
 /// The object of a config; `None` where it has none.
@@ -35,8 +37,9 @@ pub(super) fn held(config: &Map<String, Json>, section: &str) -> Result<Option<H
         match config.get(name) {
             None | Some(Json::Null) => {}
             Some(Json::Object(keys)) => {
+                let by_kind = keys.values().any(Json::is_object);
                 let keys = of_all_layers(keys, config.get("layer_types"), &path(name))?;
-                found.push(Held { name, keys: plain(keys) });
+                found.push(Held { name, keys: plain(keys), by_kind });
             }
             Some(other) => {
                 return Err(Error::value(&path(name), other, "it must be an object").hint("check the file"));

@@ -32,7 +32,7 @@ const OF_MODEL: [&str; 4] =
     ["rope_type", "rope_theta", "original_max_position_embeddings", "partial_rotary_factor"];
 
 /// The names of the base, of the share of rotated channels and of the lengths, newest first. They stand in the object or beside it,
-/// and say the same where they stand in both.
+/// and say the same where they stand in both; base and share of a kind of layer may be its own.
 const BASE: [&str; 2] = ["rope_theta", "rotary_emb_base"];
 const SHARE: [&str; 2] = ["partial_rotary_factor", "rotary_pct"];
 const ORIGINAL: [&str; 1] = ["original_max_position_embeddings"];
@@ -90,6 +90,7 @@ pub fn of_model(config: &Map<String, Json>) -> Result<Rotary> {
         section: String::new(),
         keys: Map::new(),
         around: config.clone(),
+        by_kind: false,
     });
     let (base, share) = (source.base()?, source.share()?);
     let (original, longest) = (source.tokens(&ORIGINAL)?, source.tokens(&LONGEST)?);
@@ -128,6 +129,8 @@ struct Source {
     section: String,
     keys: Map<String, Json>,
     around: Map<String, Json>,
+    /// Whether the object is that of a kind of layer.
+    by_kind: bool,
 }
 
 impl Source {
@@ -141,13 +144,14 @@ impl Source {
         }
         let mut around = config.clone();
         around.retain(|_, value| !value.is_null());
-        Ok(Some(Self { section: format!("{section}{dot}{}", held.name), keys, around }))
+        let section = format!("{section}{dot}{}", held.name);
+        Ok(Some(Self { section, keys, around, by_kind: held.by_kind }))
     }
 
     /// The object alone.
     fn of_object(object: &Map<String, Json>, section: &str) -> Result<Self> {
         let keys = holder::plain(holder::of_all_layers(object, None, section)?);
-        Ok(Self { section: section.to_owned(), keys, around: Map::new() })
+        Ok(Self { section: section.to_owned(), keys, around: Map::new(), by_kind: false })
     }
 
     fn key(&self, key: &str) -> String {
@@ -174,19 +178,19 @@ impl Source {
     }
 
     /// The number that the object or the fields around it give under one of these names, with its path there. Programs differ in which
-    /// place they prefer, so both must say the same.
-    fn named(&self, names: &[&str]) -> Result<Option<(String, f64)>> {
+    /// place they prefer, so both must say the same where both are `of_all` layers.
+    fn named(&self, names: &[&str], of_all: bool) -> Result<Option<(String, f64)>> {
         let inside = one_of(&self.keys, names, |name| self.key(name))?;
         let around = one_of(&self.around, names, str::to_owned)?;
-        if let (Some(a), Some(b)) = (&inside, &around) {
+        if let (Some(a), Some(b), true) = (&inside, &around, of_all) {
             same(a, b)?;
         }
         Ok(inside.or(around))
     }
 
-    /// The base of the frequencies.
+    /// The base of the frequencies. That of a kind of layer stands in the place of the one beside it, which is of the others.
     fn base(&self) -> Result<Option<f64>> {
-        match self.named(&BASE)? {
+        match self.named(&BASE, !self.by_kind)? {
             Some((key, base)) if !(base.is_finite() && base > 1.0) => {
                 Err(Error::value(&key, base, "it must be a number above 1").hint("the usual one is 10000.0"))
             }
@@ -196,7 +200,7 @@ impl Source {
 
     /// The share of rotated channels.
     fn share(&self) -> Result<Option<f64>> {
-        match self.named(&SHARE)? {
+        match self.named(&SHARE, !self.by_kind)? {
             Some((key, share)) if !(share > 0.0 && share <= 1.0) => {
                 Err(Error::value(&key, share, "it must be a number above 0 and at most 1")
                     .hint("check the file"))
@@ -207,7 +211,7 @@ impl Source {
 
     /// A number of tokens, which may be written as a float.
     fn tokens(&self, names: &[&str]) -> Result<Option<usize>> {
-        match self.named(names)? {
+        match self.named(names, true)? {
             Some((_, number)) if number >= 1.0 && number.fract() == 0.0 && number < 1e15 => {
                 Ok(Some(number as usize))
             }

@@ -223,9 +223,7 @@ impl Import {
         }
         let resolved = config.model.resolve(found, config.train.length)?;
         self.check_size(&resolved, &config)?;
-        // A run of ours has a config that was checked; what goes wrong here is of the file.
-        let of_file = |error: Error| error.context(format!("`{}`", self.config.display()));
-        let fresh = fresh_model(&config, &resolved, device).map_err(of_file)?;
+        let fresh = fresh_model(&config, &resolved, device).map_err(|error| self.of_file(error))?;
         let fresh = read_after(&config, fresh, &self.stages)?;
         let in_weights = |error: Error| error.context(format!("`{}`", self.weights.shown()));
         let theirs = self.weights.tensors()?;
@@ -257,6 +255,11 @@ impl Import {
         Ok(config)
     }
 
+    /// A run of ours has a config that was checked: what goes wrong where its model is made is of the file.
+    fn of_file(&self, error: Error) -> Error {
+        error.context(format!("`{}`", self.config.display()))
+    }
+
     /// Checks that the file of the weights can hold what the config asks for, before anything of that size is made. No form of
     /// a number takes less than a byte.
     fn check_size(&self, resolved: &Resolved, config: &RunConfig) -> Result<()> {
@@ -264,8 +267,11 @@ impl Import {
         let Dimensions { layers, width, heads, head_dim, .. } = resolved.dimensions;
         // Even to count the parameters of a million layers takes minutes: those of q are the least of a layer.
         let of_queries = product(&[layers, width, heads, head_dim]);
-        let numbers =
-            if of_queries > bytes { of_queries } else { memory_check::parameters(config, resolved)? };
+        let numbers = if of_queries > bytes {
+            of_queries
+        } else {
+            memory_check::parameters(config, resolved).map_err(|error| self.of_file(error))?
+        };
         if numbers <= bytes {
             return match shortage(import_bytes(bytes, numbers), available()) {
                 None => Ok(()),

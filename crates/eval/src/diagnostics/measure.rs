@@ -62,7 +62,7 @@ pub fn explain(
     let mut measured_on = None;
     for task in &tasks {
         let place = evaluation.extensions.iter().position(|one| task.extension.as_ref() == Some(one));
-        reader.label = place.map_or(&task.extend, |place| &labels[place]).clone();
+        reader.label.clone_from(place.map_or(&task.extend, |place| &labels[place]));
         let sampled = Sampled::of(&task.plan, material);
         let corpus = block.corpus.as_ref().map(|_| source.name.as_str());
         measured_on.get_or_insert_with(|| sampled.in_words(material, block.split, corpus));
@@ -193,7 +193,9 @@ impl Reader<'_, '_> {
         }
         let (trained, counted) = (&self.subject.model.position, gathered.has(Diagnostic::UnseenAngles));
         let on_angles = notes::on_angles(trained, &task.reading, watched.is_ok(), counted);
-        on_angles.into_iter().for_each(|note| self.note(note));
+        if let Some(note) = on_angles {
+            self.note(note);
+        }
         Ok(())
     }
 

@@ -76,7 +76,7 @@ impl StudyReport {
         let failed = results.failures.iter();
         let mut report = Self {
             name: study.name.clone(),
-            progress: progress(plan, results, judgement.wanted.len()),
+            progress: progress(plan, results, judgement.asked.len(), judgement.wanted.len()),
             wanted: judgement.wanted.len(),
             results: [tables(results), steps::tables(results), rates::table(results).into_iter().collect()]
                 .concat(),
@@ -205,10 +205,10 @@ fn recipe(study: &Study) -> Result<Recipe> {
     })
 }
 
-/// How many runs are finished, failed, and to be done.
-fn progress(plan: &Plan, results: &Results, wanted: usize) -> String {
+/// How many runs are finished, of those that were asked for so far, failed, and to be done.
+fn progress(plan: &Plan, results: &Results, asked: usize, wanted: usize) -> String {
     let (all, failed, missing) = (plan.runs.len(), results.failures.len(), results.missing.len());
-    let finished = all - failed - missing;
+    let finished = asked - failed - missing;
     let mut text = if plan.looks.are_several() {
         format!("{finished} runs finished of at most {all}")
     } else {

@@ -43,7 +43,9 @@ pub use serde;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{CommandFactory, Parser};
 use commands::Command;
+use longwave_core::file;
 use longwave_data::cache;
+use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
@@ -74,7 +76,7 @@ pub fn command_line() -> clap::Command {
 fn run_command() -> ExitCode {
     allocator::keep_freed_memory();
     let given: Vec<String> = std::env::args_os().map(|part| part.to_string_lossy().into_owned()).collect();
-    let arguments = match Arguments::try_parse() {
+    let arguments = match Arguments::try_parse_from(in_home(std::env::args_os())) {
         Ok(arguments) => arguments,
         Err(error) => match usage::mistake(&error, &Arguments::command(), &given) {
             Some(mistake) => return report(mistake),
@@ -90,6 +92,27 @@ fn run_command() -> ExitCode {
         Ok(code) => code,
         Err(error) => report(error),
     }
+}
+
+/// The arguments, with the home folder in the place of a `~` that begins a path: shells leave it in `--out=~/run` and within quotes.
+/// The text of a prompt is no path.
+fn in_home(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut after_prompt = false;
+    let expanded = arguments.into_iter().map(|argument| {
+        let is_text = std::mem::replace(&mut after_prompt, argument == "--prompt");
+        let Some(text) = argument.to_str().filter(|text| !is_text && !text.starts_with("--prompt=")) else {
+            return argument;
+        };
+        // `--out=~/run`, and `--set data.corpus=~/texts`
+        match text.rsplit_once('=') {
+            Some((option, path)) if path.starts_with("~/") => {
+                OsString::from(format!("{option}={}", file::in_home(path)))
+            }
+            _ if text.starts_with("~/") => file::in_home(text).into(),
+            _ => argument,
+        }
+    });
+    expanded.collect()
 }
 
 /// Shows an error and gives the exit code.
@@ -116,6 +139,36 @@ fn start_logs() {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_tilde_that_a_shell_left_is_the_home_folder() {
+        let home = file::in_home("~");
+        let of = |given: &[&str]| -> Vec<String> {
+            let expanded = in_home(given.iter().map(OsString::from));
+            expanded.into_iter().map(|argument| argument.into_string().unwrap()).collect()
+        };
+        let given = [
+            "train",
+            "--out=~/run",
+            "~/a.toml",
+            "data.corpus=~/texts",
+            "--prompt",
+            "~/x",
+            "--prompt=~/y",
+            "a~",
+        ];
+        let expected = [
+            "train".to_owned(),
+            format!("--out={home}/run"),
+            format!("{home}/a.toml"),
+            format!("data.corpus={home}/texts"),
+            "--prompt".to_owned(),
+            "~/x".to_owned(),
+            "--prompt=~/y".to_owned(),
+            "a~".to_owned(),
+        ];
+        assert_eq!(of(&given), expected);
+    }
 
     #[test]
     fn the_command_line_is_consistent() {

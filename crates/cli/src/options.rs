@@ -103,8 +103,9 @@ pub(crate) fn extensions(text: &str) -> Result<Vec<Value>> {
     if !text.trim_start().starts_with('{') {
         return Ok(text.split(',').map(|kind| Value::String(kind.trim().to_owned())).collect());
     }
-    let parsed =
-        format!("extend = {text}").parse::<Table>().ok().and_then(|mut table| table.remove("extend"));
+    let parsed = format!("extend = {text}").parse::<Table>().ok();
+    // A second line would be a key beside it.
+    let parsed = parsed.filter(|table| table.len() == 1).and_then(|mut table| table.remove("extend"));
     if let Some(value) = parsed {
         return Ok(vec![value]);
     }
@@ -149,5 +150,6 @@ mod tests {
         assert!(extensions("{ kind = \"linear\", scale = 4.0 }").unwrap()[0].is_table());
         assert!(extensions("{ \"rope_type\": \"yarn\", \"factor\": 4.0 }").unwrap()[0].is_str());
         assert!(extensions("{ kind = ").is_err());
+        assert!(extensions("{ kind = \"linear\" }\nscale = 4.0").is_err());
     }
 }

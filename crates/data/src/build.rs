@@ -1,12 +1,13 @@
 //! Tokenizing a corpus into the files of a cache entry.
 
 use crate::documents::{Documents, Event};
+use crate::lost;
 use crate::noticed::Noticed;
 use crate::overlap::Comparison;
 use crate::reading::PIECE;
 use crate::split::Split;
 use crate::split_rule::SplitRule;
-use crate::tokenizer::{Encoded, TokenBytes, Tokenizer};
+use crate::tokenizer::{Encoded, TokenBytes, Tokenizer, Unread};
 use crate::tokens::{NARROW, Paths, Record};
 use crate::train_bpe;
 use longwave_core::file::fault;
@@ -34,7 +35,7 @@ pub(crate) fn build(
     let separator = separator.map(|text| encode_separator(text, tokenizer)).transpose()?;
     // It stands for no byte of the text.
     let bos = tokenizer.bos(&documents.config.bos)?;
-    let bos = bos.map(|id| Encoded { ids: vec![id], bytes: Some(vec![0]) });
+    let bos = bos.map(|id| Encoded { ids: vec![id], bytes: Some(vec![0]), ..Encoded::default() });
     let [train, valid, test] = Split::ALL.map(|split| {
         let separator = if split == Split::Train { separator.as_ref() } else { None };
         Writer::new(&Paths::new(folder, split), tokenizer, [separator, bos.as_ref()])
@@ -70,17 +71,26 @@ pub(crate) fn build(
     })?;
     builder.flush()?;
     noticed.overlap = comparison.finish();
-    noticed.unknown = [0, 1, 2].map(|split: usize| builder.writers[split].unknown);
+    noticed.unread = Some([0, 1, 2].map(|split: usize| builder.writers[split].unread));
     let [train, valid, test] = builder.writers.map(Writer::finish);
     Ok(([train?, valid?, test?], noticed))
 }
 
 fn encode_separator(text: &str, tokenizer: &Tokenizer) -> Result<Encoded> {
-    let encoded = tokenizer.encode_all(&[text.to_owned()])?.pop().filter(|encoded| !encoded.ids.is_empty());
-    encoded.ok_or_else(|| {
-        Error::value("data.separator", format!("{text:?}"), "the tokenizer has no token for it")
+    let refused = |why: &str| {
+        Error::value("data.separator", format!("{text:?}"), why)
             .hint("use a string the tokenizer knows, such as its end-of-text token")
-    })
+    };
+    let encoded = tokenizer.encode_all(&[text.to_owned()])?.pop().filter(|encoded| !encoded.ids.is_empty());
+    let encoded = encoded.ok_or_else(|| refused("the tokenizer has no token for it"))?;
+    let is_unknown_token = tokenizer.unknown().is_some() && tokenizer.id(text) == tokenizer.unknown();
+    match encoded.unread {
+        Unread { lost: 1.., .. } => Err(refused("the tokenizer leaves a part of it out")),
+        Unread { unknown: 1.., .. } if !is_unknown_token => {
+            Err(refused("the tokenizer does not know it, or a part of it"))
+        }
+        _ => Ok(encoded),
+    }
 }
 
 /// Collects text until there is enough of it to share among the cores.
@@ -105,8 +115,7 @@ impl Builder<'_> {
         if !self.tokenizer.needs_text() {
             // Bytes that are no text do not wait: only the ends of earlier documents go first.
             self.flush()?;
-            let ids = bytes.iter().map(|&byte| u32::from(byte)).collect();
-            return self.writers[split.index()].append(Encoded { ids, bytes: None }, bytes.len());
+            return self.writers[split.index()].append(Encoded::of_bytes(bytes), bytes.len());
         }
         self.texts.push(train_bpe::text(name, start, bytes)?.to_owned());
         self.steps.push(Step::Append(split));
@@ -175,12 +184,15 @@ struct Writer<'a> {
     name_end: u64,
     /// First token and bytes so far of the document at hand.
     open: Option<(u64, u64)>,
-    /// Bytes of text before the document's next token that no token stands for.
-    owed: usize,
+    /// Bytes of text before the document's next token that no token stands for, and those of them that are lost.
+    owed: [u64; 2],
     any: bool,
-    /// The token of what the tokenizer does not know, and how often it came.
-    unknown_id: Option<u32>,
-    unknown: u64,
+    /// The tokens that text is lost at; begun with the first of them.
+    lost: Option<Out>,
+    lost_path: PathBuf,
+    /// Lost bytes written.
+    lost_sum: u64,
+    unread: Unread,
 }
 
 impl<'a> Writer<'a> {
@@ -197,10 +209,12 @@ impl<'a> Writer<'a> {
             count: 0,
             name_end: 0,
             open: None,
-            owed: 0,
+            owed: [0; 2],
             any: false,
-            unknown_id: tokenizer.unknown(),
-            unknown: 0,
+            lost: None,
+            lost_path: paths.lost.clone(),
+            lost_sum: 0,
+            unread: Unread::default(),
         })
     }
 
@@ -220,15 +234,40 @@ impl<'a> Writer<'a> {
             self.put(bos)?;
         }
         self.open = Some((start, bytes + text_bytes as u64));
-        if let Some(unknown) = self.unknown_id {
-            self.unknown += encoded.ids.iter().filter(|id| **id == unknown).count() as u64;
-        }
+        self.unread += encoded.unread;
         match encoded.bytes.as_mut().map(|lengths| lengths.first_mut()) {
-            Some(Some(first)) => *first += std::mem::take(&mut self.owed) as u32,
-            Some(None) => self.owed += text_bytes,
+            Some(Some(first)) => {
+                let [bytes, lost] = std::mem::take(&mut self.owed);
+                *first += bytes as u32;
+                match encoded.lost.first_mut() {
+                    _ if lost == 0 => {}
+                    Some((0, count)) => *count += lost as u32,
+                    _ => encoded.lost.insert(0, (0, lost as u32)),
+                }
+                self.put_lost(&encoded.lost)?;
+            }
+            Some(None) => {
+                self.owed[0] += text_bytes as u64;
+                self.owed[1] += encoded.unread.lost;
+            }
             None => {}
         }
         self.put(&encoded)
+    }
+
+    /// Notes the lost bytes of the tokens that come next.
+    fn put_lost(&mut self, lost: &[(usize, u32)]) -> Result<()> {
+        for (token, bytes) in lost {
+            self.lost_sum += u64::from(*bytes);
+            let entry = lost::entry(self.count + *token as u64, self.lost_sum);
+            if self.lost.is_none() {
+                self.lost = Some(Out::create(&self.lost_path)?);
+            }
+            if let Some(out) = &mut self.lost {
+                out.put(&entry)?;
+            }
+        }
+        Ok(())
     }
 
     fn put(&mut self, encoded: &Encoded) -> Result<()> {
@@ -249,7 +288,7 @@ impl<'a> Writer<'a> {
     /// Completes the document at hand; a document without text leaves no trace.
     fn end(&mut self, name: &str) -> Result<()> {
         let Some((start, bytes)) = self.open.take() else { return Ok(()) };
-        self.owed = 0;
+        self.owed = [0; 2];
         self.any = true;
         self.names.put(name.as_bytes())?;
         self.name_end += name.len() as u64;
@@ -259,8 +298,9 @@ impl<'a> Writer<'a> {
 
     /// Brings everything to the disk; returns the number of tokens.
     fn finish(self) -> Result<u64> {
-        for out in
-            [Some(self.tokens), self.lengths, Some(self.documents), Some(self.names)].into_iter().flatten()
+        for out in [Some(self.tokens), self.lengths, self.lost, Some(self.documents), Some(self.names)]
+            .into_iter()
+            .flatten()
         {
             out.finish()?;
         }

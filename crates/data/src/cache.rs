@@ -4,7 +4,7 @@ use crate::config::DataConfig;
 use crate::hash;
 use crate::noticed::Noticed;
 use crate::split::Split;
-use crate::tokenizer::Tokenizer;
+use crate::tokenizer::{TokenBytes, Tokenizer};
 use crate::tokens::{Paths, TokenFile};
 use longwave_core::file::fault;
 use longwave_core::{Error, Result, file};
@@ -37,7 +37,7 @@ pub fn chosen() -> Option<&'static Path> {
 pub(crate) fn folder(config: &DataConfig) -> PathBuf {
     of_the_process().unwrap_or_else(|| match config.cache.as_str() {
         "" => default_folder(),
-        folder => PathBuf::from(folder),
+        folder => PathBuf::from(file::in_home(folder)),
     })
 }
 
@@ -54,7 +54,8 @@ fn of_the_process() -> Option<PathBuf> {
 }
 
 fn variable(name: &str) -> Option<PathBuf> {
-    std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
+    let given = std::env::var_os(name).filter(|value| !value.is_empty())?;
+    Some(given.to_str().map_or_else(|| PathBuf::from(&given), |text| PathBuf::from(file::in_home(text))))
 }
 
 /// The folder for caches of this program in the user's home.
@@ -196,7 +197,11 @@ impl CacheEntry {
             TokenFile::open(&Paths::new(folder, split), tokenizer.vocab_size(), tokenizer.token_bytes())
         };
         let splits = [open(Split::Train)?, open(Split::Valid)?, open(Split::Test)?];
-        Ok(Content { tokenizer, splits, noticed: Noticed::read(folder)? })
+        let noticed = Noticed::read(folder)?;
+        if noticed.unread.is_none() && matches!(tokenizer.token_bytes(), TokenBytes::ByPlace) {
+            return Err(damaged("it does not say how much of the text no token stands for"));
+        }
+        Ok(Content { tokenizer, splits, noticed })
     }
 
     /// Lets one process at a time build this entry; the lock goes with the file returned.

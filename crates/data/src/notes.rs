@@ -1,14 +1,18 @@
 //! What a user should know of how a corpus was read.
 
+use crate::config::DataConfig;
 use crate::corpus::{Corpus, listed};
 use crate::noticed::Noticed;
 use crate::split::Split;
-use crate::tokens::TokenFile;
+use crate::tokenizer::Unread;
 use std::fmt;
 
-/// A share of unknown tokens from which a text is no measure of a model: word lists of `WikiText` and Penn Treebank leave 2.6%
-/// and 4.8% of the words unknown.
+/// A share of text that is unknown to the tokenizer, or that it leaves out, from which a text is no measure of a model: word lists
+/// of `WikiText` and Penn Treebank leave 2.6% and 4.8% of the words unknown.
 pub const MANY_UNKNOWN: f64 = 0.05;
+
+/// A share of the text that is worth a note where the tokenizer leaves it out.
+const SOME_LOST: f64 = 0.001;
 
 /// One line on how a corpus was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,8 +29,8 @@ impl fmt::Display for Note {
     }
 }
 
-/// The notes on a corpus whose tokens are those of `splits`.
-pub(crate) fn of(corpus: &Corpus, noticed: &Noticed, splits: &[TokenFile; 3]) -> Vec<Note> {
+/// The notes on a corpus that was read by `config`.
+pub(crate) fn of(corpus: &Corpus, noticed: &Noticed, config: &DataConfig) -> Vec<Note> {
     let mut notes = Vec::new();
     let mut note = |label, text: String| notes.push(Note { label: Some(label), text });
     note("splits", in_words(corpus, noticed));
@@ -50,16 +54,62 @@ pub(crate) fn of(corpus: &Corpus, noticed: &Noticed, splits: &[TokenFile; 3]) ->
             format!("{lines} without a document, as `data.skip_bad_lines` says; the first: {first}"),
         );
     }
-    for (split, tokens) in Split::ALL.into_iter().zip(splits) {
-        let share = noticed.unknown[split.index()] as f64 / tokens.len().max(1) as f64;
-        if share >= MANY_UNKNOWN {
+    for (split, share) in &corpus.idle {
+        let text = format!(
+            "`data.split.{split} = {share}` has no effect: files are the {split} split by their names"
+        );
+        notes.push(Note { label: None, text });
+    }
+    if let Some(separator) = &config.separator {
+        notes.extend(of_separator(separator));
+    }
+    for (split, unread) in Split::ALL.into_iter().zip(noticed.unread.unwrap_or_default()) {
+        let split = if corpus.whole { Split::Test } else { split };
+        notes.extend(of_unread(split, unread));
+    }
+    notes
+}
+
+/// The separator as it was taken. Where a shell takes the quotes away from `"\n"`, a backslash and an `n` are left.
+fn of_separator(separator: &str) -> Vec<Note> {
+    let shown = separator.replace('\n', "\\n").replace('\t', "\\t").replace('\r', "\\r");
+    let text = format!("`{shown}` between documents to train");
+    match ["\\n", "\\t", "\\r"].into_iter().find(|escape| separator.contains(escape)) {
+        None => vec![Note { label: Some("separator"), text }],
+        Some(escape) => {
             let text = format!(
-                "{:.0}% of the tokens of the {split} split stand for text that the tokenizer does not know: one guess serves them \
-                 all, so losses and perplexities are too low",
-                100.0 * share
+                "`data.separator` holds a backslash and the letter `{}`, and not the sign that `{escape}` stands for in TOML: write \
+                 `--set 'data.separator=\"{escape}\"'`, with both kinds of quotes, for that",
+                &escape[1..]
             );
-            notes.push(Note { label: None, text });
+            vec![Note { label: None, text }]
         }
+    }
+}
+
+/// What to say of the text of a split that the tokenizer does not know or leaves out.
+fn of_unread(split: Split, unread: Unread) -> Vec<Note> {
+    let [unknown, lost] = unread.shares();
+    let mut notes = Vec::new();
+    let percent = |share: f64| format!("{:.0}%", 100.0 * share);
+    if unknown >= MANY_UNKNOWN {
+        let text = format!(
+            "{} of the {split} split, in bytes, is text that the tokenizer does not know: one guess serves all of it, so losses and \
+             perplexities are too low",
+            percent(unknown)
+        );
+        notes.push(Note { label: None, text });
+    }
+    if lost >= MANY_UNKNOWN {
+        let text = format!(
+            "{} of the {split} split, in bytes, is text that the tokenizer leaves out: nothing predicts it, so losses, perplexities and \
+             bits per byte are too low",
+            percent(lost)
+        );
+        notes.push(Note { label: None, text });
+    } else if lost >= SOME_LOST {
+        let text = format!("{:.1}% of the {split} split, in bytes, by the tokenizer", 100.0 * lost);
+        notes.push(Note { label: Some("left out"), text });
     }
     notes
 }
@@ -69,19 +119,22 @@ fn in_words(corpus: &Corpus, noticed: &Noticed) -> String {
     let [valid, test] = corpus.shares.map(|share| format!("{}%", (10_000.0 * share).round() / 100.0));
     let by_shares = corpus.by_shares();
     match &corpus.words {
-        _ if noticed.cut => {
+        None if noticed.cut => {
             format!(
                 "one text, cut: its end to test ({test}), what is before that to validate ({valid}), the rest to train"
             )
         }
+        None if corpus.whole => "all to test".to_owned(),
         None if by_shares => {
             format!("by a hash of each document's name: {valid} to validate, {test} to test")
         }
         None => "all to train".to_owned(),
         Some(words) if by_shares => {
-            format!(
-                "by name: {words}; of those to train {valid} to validate and {test} to test, by a hash of their names"
-            )
+            let parts = [(corpus.shares[0], valid, "validate"), (corpus.shares[1], test, "test")];
+            let parts = parts.into_iter().filter(|(share, ..)| *share > 0.0);
+            let parts: Vec<String> = parts.map(|(_, percent, verb)| format!("{percent} to {verb}")).collect();
+            let how = if noticed.cut { "from its end" } else { "by a hash of their names" };
+            format!("by name: {words}; of those to train {}, {how}", parts.join(" and "))
         }
         Some(words) => format!("by name: {words}"),
     }

@@ -1,5 +1,6 @@
 //! What was noticed while a corpus was read, so that it can be said whenever its tokens are used.
 
+use crate::tokenizer::Unread;
 use longwave_core::{Error, Result, file};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -20,8 +21,9 @@ pub(crate) struct Noticed {
     pub(crate) parted: u64,
     /// The only text of the corpus was cut into its splits.
     pub(crate) cut: bool,
-    /// Tokens of each split that stand for what the tokenizer does not know.
-    pub(crate) unknown: [u64; 3],
+    /// What tokens of each split do not stand for; absent of an entry from before it was counted.
+    #[serde(default)]
+    pub(crate) unread: Option<[Unread; 3]>,
     /// What its documents have in common.
     pub(crate) overlap: Overlap,
 }

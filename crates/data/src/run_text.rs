@@ -1,7 +1,7 @@
 //! The text of a run that was trained before: found by its content, wherever it lies by now.
 
 use crate::config::{DataConfig, TokenizerConfig};
-use crate::dataset::Dataset;
+use crate::dataset::{Dataset, of_other_text};
 use crate::embedded;
 use crate::examined::Examined;
 use crate::progress::Progress;
@@ -64,7 +64,11 @@ impl RunText {
         }
         let record = Record::read(wanted.folder)?;
         let mut search = Search { wanted, record: record.as_ref(), progress };
-        let at_given = given.map(|path| Ok((path, search.examine(path, "--corpus")?))).transpose()?;
+        let examine = |path| {
+            let verdict = search.examine(path, "--corpus").map_err(|error| of_other_text(error, &config))?;
+            Ok((path, verdict))
+        };
+        let at_given = given.map(examine).transpose()?;
         if let Some((path, Verdict::Own(content_hash))) = &at_given {
             let state = State::Found { corpus: (*path).to_owned(), content_hash: content_hash.clone() };
             return Ok(Self { config, state, other_given: false });

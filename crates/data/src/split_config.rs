@@ -10,7 +10,8 @@ use std::fmt;
 /// Which documents train, validate and test. Each split takes the files that a name or a pattern names, such as
 /// `"eval"` for a folder or `"dev-*"` for files; files that are not named are what their own names say. A share is held
 /// out where no file is named for the split: documents are chosen by a hash of their names, and the only text of a corpus is
-/// cut into its first, next and last bytes.
+/// cut into its first, next and last bytes. Where names of files say the splits, a share other than 0.05 is held out of the files
+/// to train, for a split that has no file.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SplitConfig {
@@ -89,9 +90,12 @@ impl Visitor<'_> for PartVisitor {
     }
 }
 
+/// The share of a split that nothing else decides.
+const USUAL: f64 = 0.05;
+
 impl Default for SplitConfig {
     fn default() -> Self {
-        Self::shares_of(0.05, 0.05)
+        Self::shares_of(USUAL, USUAL)
     }
 }
 
@@ -112,6 +116,11 @@ impl SplitConfig {
             Part::Share(share) => *share,
             Part::Files(_) => 0.0,
         })
+    }
+
+    /// The shares that somebody gave. Every config is written with its defaults, so a share of the usual size is taken for one.
+    pub(crate) fn given_shares(&self) -> [f64; 2] {
+        self.shares().map(|share| if (share - USUAL).abs() < f64::EPSILON { 0.0 } else { share })
     }
 
     /// The files that are named, those of the held-out splits first: `train = "*"` is all that they leave.
@@ -167,6 +176,14 @@ mod tests {
         for split in [SplitConfig::default(), named, all] {
             assert_eq!(read(&toml::to_string(&split).unwrap()).unwrap(), split);
         }
+    }
+
+    #[test]
+    fn a_share_of_the_usual_size_is_the_default() {
+        let given = |split: SplitConfig| split.given_shares().map(|share| share > 0.0);
+        assert_eq!(given(SplitConfig::default()), [false, false]);
+        assert_eq!(given(SplitConfig::shares_of(0.1, 0.05)), [true, false]);
+        assert_eq!(given(SplitConfig::whole()), [false, false]);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Text out of tokens as they come.
 //!
-//! A token may end within a character: its bytes are U+FFFD until the rest comes. What may still change is
-//! held back, so that the pieces put together are the text of all tokens.
+//! A token may end within a character: its bytes are U+FFFD until the rest comes. Tokens that are bytes by themselves
+//! (`<0xE6>`), as byte-fallback tokenizers have them, are a text together or all U+FFFD, so that a byte may change all before
+//! it. What may still change is held back, so that the pieces put together are the text of all tokens.
 
 use crate::tokenizer::Tokenizer;
 use longwave_core::Result;
@@ -35,9 +36,12 @@ impl<'a> TextStream<'a> {
     /// The text that a further token settles, often empty.
     pub fn push(&mut self, id: u32) -> Result<String> {
         self.ids.push(id);
+        if self.tokenizer.is_joined_byte(id) {
+            return Ok(String::new());
+        }
         let text = self.text()?;
         let settled = settled(&text);
-        let piece = text.get(self.given..settled).unwrap_or_default().to_owned();
+        let piece = since(&text[..settled], self.given).to_owned();
         self.given = self.given.max(settled);
         if settled == text.len() {
             self.let_go()?;
@@ -47,21 +51,31 @@ impl<'a> TextStream<'a> {
 
     /// What was held back; the end of the text.
     pub fn finish(self) -> Result<String> {
-        Ok(self.text()?.get(self.given..).unwrap_or_default().to_owned())
+        Ok(since(&self.text()?, self.given).to_owned())
     }
 
     fn text(&self) -> Result<String> {
         self.tokenizer.decode(&self.ids)
     }
 
-    /// Forgets tokens whose text is all given out.
+    /// Forgets tokens whose text is all given out. Bytes that are one text are forgotten together.
     fn let_go(&mut self) -> Result<()> {
         if self.ids.len() > WINDOW {
-            self.ids.drain(..self.ids.len() - KEPT);
+            let kept = self.ids.len() - KEPT;
+            let is_byte = |id: &u32| self.tokenizer.is_joined_byte(*id);
+            let whole = self.ids[..kept].iter().rposition(|id| !is_byte(id));
+            self.ids.drain(..if is_byte(&self.ids[kept]) { whole.map_or(0, |last| last + 1) } else { kept });
             self.given = self.text()?.len();
         }
         Ok(())
     }
+}
+
+/// The text from a byte on. Where a prompt ended within a character, that begins at another place by now: then from the next
+/// character on.
+fn since(text: &str, given: usize) -> &str {
+    let start = (given..=text.len()).find(|at| text.is_char_boundary(*at));
+    start.map_or("", |start| &text[start..])
 }
 
 /// Bytes of a text that no further token changes.
@@ -73,6 +87,57 @@ fn settled(text: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A tokenizer as Llama 2 has it: pieces of words with `\u{2581}` for a space, and the 256 bytes from id 3 on.
+    fn byte_fallback() -> Tokenizer {
+        let mut vocab = serde_json::Map::new();
+        let bytes = (0..=255).map(|byte| format!("<0x{byte:02X}>"));
+        let tokens = ["<unk>", "<s>", "</s>"].map(str::to_owned).into_iter().chain(bytes);
+        for token in tokens.chain(["\u{2581}", "a", "b", "\u{2581}a", "é"].map(str::to_owned)) {
+            vocab.insert(token, vocab.len().into());
+        }
+        let json = serde_json::json!({
+            "version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null,
+            "pre_tokenizer": null, "post_processor": null,
+            "decoder": { "type": "Sequence", "decoders": [
+                { "type": "Replace", "pattern": { "String": "\u{2581}" }, "content": " " }, { "type": "ByteFallback" },
+                { "type": "Fuse" }, { "type": "Strip", "content": " ", "start": 1, "stop": 0 },
+            ] },
+            "model": { "type": "BPE", "dropout": null, "unk_token": "<unk>", "fuse_unk": true, "byte_fallback": true,
+                       "continuing_subword_prefix": null, "end_of_word_suffix": null, "ignore_merges": false,
+                       "vocab": vocab, "merges": [] },
+        });
+        Tokenizer::from_json(&json.to_string()).unwrap()
+    }
+
+    #[test]
+    fn bytes_of_a_fallback_add_up_to_what_the_decoder_makes_of_all_tokens() {
+        let tokenizer = byte_fallback();
+        let mut state = 1u32;
+        let mut draw = |below: u32| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 8) % below
+        };
+        for length in [1, 3, 40, 200] {
+            for _ in 0..20 {
+                // Bytes of whole characters, bytes that are none, and pieces of words.
+                let mut ids = Vec::new();
+                while ids.len() < length {
+                    match draw(4) {
+                        0 => ids.extend("é日😀".bytes().map(|byte| u32::from(byte) + 3)),
+                        1 => ids.push(3 + draw(256)),
+                        _ => ids.extend((0..=draw(9)).map(|_| 259 + draw(5))),
+                    }
+                }
+                let prompt = [tokenizer.id("a").unwrap()];
+                let mut stream = TextStream::new(&tokenizer, &prompt).unwrap();
+                let mut text: String = ids.iter().map(|&id| stream.push(id).unwrap()).collect();
+                text += &stream.finish().unwrap();
+                let all = [&prompt[..], &ids].concat();
+                assert_eq!(format!("a{text}"), tokenizer.decode(&all).unwrap(), "{ids:?}");
+            }
+        }
+    }
 
     fn pieces(ids: &[u32]) -> Vec<String> {
         let tokenizer = Tokenizer::bytes();

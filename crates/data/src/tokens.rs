@@ -1,14 +1,16 @@
 //! Token files: the tokens of one split, memory-mapped.
 //!
-//! Four files make one split, all numbers little-endian:
+//! Four or five files make one split, all numbers little-endian:
 //!
 //! | file | holds |
 //! |---|---|
 //! | `train.tokens` | the stream, two bytes a token up to 65,536 entries and four beyond |
 //! | `train.lengths` | bytes of text per token, four bytes each, for tokenizers where the place decides |
+//! | `train.lost` | the tokens that text is lost at, see [`crate::lost`]; only where there is any |
 //! | `train.documents` | four 8-byte numbers per document: first token, end, bytes of text, end of name |
 //! | `train.names` | the documents' names, one after another |
 
+use crate::lost::Lost;
 use crate::split::Split;
 use crate::tokenizer::TokenBytes;
 use longwave_core::{Error, Result};
@@ -25,10 +27,11 @@ const RECORD: usize = 32;
 /// The largest vocabulary whose ids fit into two bytes.
 pub(crate) const NARROW: usize = 1 << 16;
 
-/// The four files of a split in the folder of a cache entry.
+/// The files of a split in the folder of a cache entry.
 pub(crate) struct Paths {
     pub(crate) tokens: PathBuf,
     pub(crate) lengths: PathBuf,
+    pub(crate) lost: PathBuf,
     pub(crate) documents: PathBuf,
     pub(crate) names: PathBuf,
 }
@@ -39,6 +42,7 @@ impl Paths {
         Self {
             tokens: path("tokens"),
             lengths: path("lengths"),
+            lost: path("lost"),
             documents: path("documents"),
             names: path("names"),
         }
@@ -81,6 +85,7 @@ struct Content {
     /// Whether a token takes four bytes instead of two.
     wide: bool,
     lengths: Lengths,
+    lost: Lost,
     documents: Store,
     names: Store,
 }
@@ -92,7 +97,7 @@ enum Lengths {
 }
 
 /// Bytes of a file or of the program.
-enum Store {
+pub(crate) enum Store {
     Mapped(Mmap),
     Owned(Vec<u8>),
 }
@@ -110,7 +115,7 @@ impl Deref for Store {
 
 impl Store {
     #[expect(unsafe_code, reason = "only whoever maps a file knows that nothing writes to it")]
-    fn open(path: &Path) -> Result<Self> {
+    pub(crate) fn open(path: &Path) -> Result<Self> {
         let failed = |error: std::io::Error| Error::io("read", path, &error);
         let file = File::open(path).map_err(failed)?;
         if file.metadata().map_err(failed)?.len() == 0 {
@@ -135,7 +140,8 @@ impl TokenFile {
             records.extend_from_slice(&record.to_bytes());
         }
         let (tokens, documents, names) = (Store::Owned(tokens), Store::Owned(records), Store::Owned(names));
-        let content = Content { tokens, wide: true, lengths: Lengths::One, documents, names };
+        let (lengths, lost) = (Lengths::One, Lost::default());
+        let content = Content { tokens, wide: true, lengths, lost, documents, names };
         Self { content: Arc::new(content), bos: None }
     }
 
@@ -150,6 +156,7 @@ impl TokenFile {
             tokens: Store::open(&paths.tokens)?,
             wide: vocab_size > NARROW,
             lengths,
+            lost: Lost::open(&paths.lost)?,
             documents: Store::open(&paths.documents)?,
             names: Store::open(&paths.names)?,
         };
@@ -182,6 +189,7 @@ impl TokenFile {
         {
             return Err("there are not as many lengths as tokens");
         }
+        content.lost.check(self.len())?;
         // Each document begins where the one before it ends, or after a separator.
         let (mut end, mut name_end) = (0, 0);
         for record in (0..self.documents()).map(|index| self.record(index)) {
@@ -289,6 +297,16 @@ impl TokenFile {
                 numbers(&lengths[range.start * 4..range.end * 4]).map(u64::from).sum()
             }
         }
+    }
+}
+
+impl TokenFile {
+    /// Those of the [bytes](Self::bytes) at these places that no token stands for, and that are no blanks between tokens.
+    ///
+    /// # Panics
+    /// The range ends before it begins.
+    pub fn lost_bytes(&self, range: Range<usize>) -> u64 {
+        self.content.lost.of(range)
     }
 }
 

@@ -64,7 +64,7 @@ pub(crate) const FIRST: [(&str, ColumnType, &str); 21] = [
 ];
 
 /// The columns between those of protocols and those of metrics.
-pub(crate) const COUNTS: [(&str, ColumnType, &str); 6] = [
+pub(crate) const COUNTS: [(&str, ColumnType, &str); 7] = [
     ("exact", Boolean, "`window_baseline`: whether every target had a reading of its own"),
     ("tokens", Whole, "scored tokens"),
     ("documents", Whole, "documents with a scored token"),
@@ -74,6 +74,11 @@ pub(crate) const COUNTS: [(&str, ColumnType, &str); 6] = [
         "unknown_tokens",
         Whole,
         "scored tokens that stand for text which the tokenizer does not know; empty for none",
+    ),
+    (
+        "unread_bytes",
+        Whole,
+        "those of `bytes` that the tokenizer does not know or leaves out; empty for none",
     ),
 ];
 

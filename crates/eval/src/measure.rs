@@ -157,7 +157,7 @@ pub fn evaluate(
                 tally = tally.with(of_attention);
             }
             measure(&mut row, evaluation, task, (&plan, &scores), &tally)?;
-            row.unknown_tokens = source.unknown_token().map_or(0, |id| scored(&task.text, &plan, id));
+            (row.unknown_tokens, row.unread_bytes) = unread(&task.text, &plan, source.unknown_token());
             let seen =
                 seen.get_or_init(|| bigram::last_seen_in(&task.text, &plans, evaluation.block.train_length));
             row.bigrams = seen.as_ref().map(|seen| bigram::split(&plan, &scores, seen));
@@ -346,6 +346,7 @@ fn blank(
         skipped_documents: 0,
         bytes: 0,
         unknown_tokens: 0,
+        unread_bytes: 0,
         values: Values::default(),
         bigrams: None,
         positions: None,
@@ -367,9 +368,22 @@ fn scored_tokens(text: &Text, plan: &Plan) -> impl Iterator<Item = u32> {
     })
 }
 
-/// How many of the scored tokens are this one.
-fn scored(text: &Text, plan: &Plan, id: u32) -> u64 {
-    scored_tokens(text, plan).filter(|token| *token == id).count() as u64
+/// How many of the scored tokens are the unknown one, and how many bytes of their text the tokenizer does not know or leaves out.
+fn unread(text: &Text, plan: &Plan, unknown: Option<u32>) -> (u64, u64) {
+    let (mut tokens, mut bytes) = (0, 0);
+    for window in &plan.windows {
+        let targets = window.first..window.end;
+        bytes += text.lost_bytes(window.document, targets.clone());
+        let Some(unknown) = unknown else { continue };
+        let ids = text.read(window.document, targets.clone());
+        for place in
+            text.scored(window.document, targets).filter(|place| ids[place - window.first] == unknown)
+        {
+            tokens += 1;
+            bytes += text.bytes(window.document, place..place + 1);
+        }
+    }
+    (tokens, bytes)
 }
 
 /// Fills in what was measured.

@@ -138,6 +138,18 @@ impl Text {
             Form::Tiled { .. } | Form::Questions { .. } => 0,
         }
     }
+
+    /// Those of the [bytes](Self::bytes) that the tokenizer leaves out.
+    ///
+    /// # Panics
+    /// The document has no such tokens.
+    pub fn lost_bytes(&self, document: usize, range: Range<usize>) -> u64 {
+        let start = self.tokens.document(document).start;
+        match self.form {
+            Form::Documents => self.tokens.lost_bytes(start + range.start..start + range.end),
+            Form::Tiled { .. } | Form::Questions { .. } => 0,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -11,14 +11,20 @@ use crate::text::Text;
 use longwave_core::file::AtomicFile;
 use longwave_core::{Error, Result, csv};
 use serde_json::{Value, json};
-use std::io::Write;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 
 /// The file while it is written; it appears when it is [finished](Self::finish).
+///
+/// Nothing is replaced: a file that is there must be one of losses, and the same, as the same command finds it that was stopped at
+/// its end.
 #[derive(Debug)]
 pub struct TokenLog {
     file: AtomicFile,
     is_csv: bool,
+    /// What is there already.
+    before: Option<BufReader<File>>,
 }
 
 impl TokenLog {
@@ -35,7 +41,8 @@ impl TokenLog {
             .hint("make the folder first, or name a file in another one"));
         }
         let is_csv = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("csv"));
-        let mut log = Self { file: AtomicFile::create(path)?, is_csv };
+        let before = if path.exists() { Some(losses(path, is_csv)?) } else { None };
+        let mut log = Self { file: AtomicFile::create(path)?, is_csv, before };
         if is_csv {
             log.write(&csv::line(names()))?;
         }
@@ -73,13 +80,46 @@ impl TokenLog {
     }
 
     /// Moves the file into place.
-    pub fn finish(self) -> Result<()> {
+    pub fn finish(mut self) -> Result<()> {
+        if let Some(before) = &mut self.before
+            && before.read(&mut [0]).is_ok_and(|more| more > 0)
+        {
+            return Err(is_there(self.file.path(), "with other losses"));
+        }
         self.file.finish()
     }
 
     fn write(&mut self, line: &str) -> Result<()> {
+        if let Some(before) = &mut self.before {
+            let mut there = vec![0; line.len()];
+            if before.read_exact(&mut there).is_err() || there != line.as_bytes() {
+                return Err(is_there(self.file.path(), "with other losses"));
+            }
+        }
         self.file.write_all(line.as_bytes()).map_err(|error| Error::io("write", self.file.path(), &error))
     }
+}
+
+/// Opens the file that is there, which must hold losses of tokens.
+fn losses(path: &Path, is_csv: bool) -> Result<BufReader<File>> {
+    let open = || File::open(path).map(BufReader::new).map_err(|error| Error::io("read", path, &error));
+    let mut first = Vec::new();
+    let limit = 1 << 20;
+    let is_read = path.is_file() && open()?.take(limit).read_until(b'\n', &mut first).is_ok();
+    let is_of_losses = if is_csv {
+        first == csv::line(names()).as_bytes()
+    } else {
+        let line: Option<serde_json::Map<String, Value>> = serde_json::from_slice(&first).ok();
+        line.is_some_and(|line| {
+            line.len() == TOKEN_COLUMNS.len() && names().all(|name| line.contains_key(name))
+        })
+    };
+    if is_read && is_of_losses { open() } else { Err(is_there(path, "and holds something else than losses")) }
+}
+
+fn is_there(path: &Path, how: &str) -> Error {
+    Error::usage(format!("`--tokens {}` is there already, {how}", path.display()))
+        .hint("name another file, or remove that one first")
 }
 
 fn names() -> impl Iterator<Item = &'static str> {
@@ -110,6 +150,37 @@ mod tests {
         assert!(!path.exists(), "a file appears whole");
         log.finish().unwrap();
         std::fs::read_to_string(&path).unwrap().lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn nothing_is_replaced_and_the_same_losses_are_written_again() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["tokens.jsonl", "tokens.csv"] {
+            let path = folder.path().join(name);
+            std::fs::write(&path, "name = \"mine\"\n").unwrap();
+            let error = TokenLog::create(&path).unwrap_err();
+            assert!(error.message().contains("holds something else than losses"), "{error}");
+            std::fs::remove_file(&path).unwrap();
+            let text = Text::documents(TokenFile::from_documents(&[("a", &[5, 6, 7])]));
+            let plan = |end| Plan {
+                windows: vec![Window { document: 0, start: 0, first: 1, end }],
+                skipped_documents: 0,
+            };
+            let write = |nll: f64, end: usize| {
+                let scores = [vec![Score { nll, correct: true }; end - 1]];
+                let mut log = TokenLog::create(&path)?;
+                log.add(&example("yarn", 128, 2.0), &text, &plan(end), &scores)?;
+                log.finish()
+            };
+            write(0.25, 3).unwrap();
+            write(0.25, 3).unwrap();
+            let whole = std::fs::read(&path).unwrap();
+            for other in [write(0.5, 3), write(0.25, 2)] {
+                assert!(other.unwrap_err().message().contains("is there already, with other losses"));
+            }
+            assert_eq!(std::fs::read(&path).unwrap(), whole);
+        }
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Paths in a file start at its folder.
 //!
-//! A relative path that leads to something from there is rewritten to start at the current folder. Any other stays as it
+//! A `~` that begins a path is the home folder. A relative path that leads to something from there is rewritten to start at the current folder. Any other stays as it
 //! is, and starts at the current folder itself: `data.corpus = "data/sotu"` means the same in every config of a project.
 
+use longwave_core::file;
 use std::path::Path;
 use toml::{Table, Value};
 
@@ -19,6 +20,7 @@ pub fn resolve(document: &mut Table, folder: &Path) {
 fn resolve_value(value: &mut Value, key: &str, folder: &Path) {
     match value {
         Value::String(path) if names_path(key) || names_reading(key, path) => {
+            *path = file::in_home(path);
             if let Some(found) = beside(path, folder) {
                 *path = found;
             }

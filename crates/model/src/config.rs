@@ -83,6 +83,8 @@ pub enum CanonPlace {
     FeedForward,
 }
 
+/// The usual `model.qk_norm_eps`.
+const QK_NORM_EPS: f64 = 1e-6;
 /// The usual `model.norm_eps`.
 const NORM_EPS: f64 = 1e-5;
 
@@ -180,7 +182,7 @@ impl Default for ModelConfig {
             dropout: 0.0,
             qkv_bias: false,
             qk_norm: QkNorm::default(),
-            qk_norm_eps: 1e-6,
+            qk_norm_eps: QK_NORM_EPS,
             log_n: LogNKind::Off,
             log_n_bias: false,
         }
@@ -327,6 +329,22 @@ impl ModelConfig {
         if self.attention_gate_bias && self.attention_gate == AttentionGate::None {
             return Err(Error::value("model.attention_gate_bias", true, "there is no gate for it")
                 .hint("leave it out, or add `model.attention_gate = \"head\"` or `\"channel\"`"));
+        }
+        if self.norm == NormKind::Dyt && (self.norm_eps - NORM_EPS).abs() > 0.0 {
+            return Err(Error::value(
+                "model.norm_eps",
+                self.norm_eps,
+                "`model.norm = \"dyt\"` divides by no measure",
+            )
+            .hint("leave it out, or choose a norm that has one, such as `model.norm = \"rms_norm\"`"));
+        }
+        if self.qk_norm != QkNorm::Rms && (self.qk_norm_eps - QK_NORM_EPS).abs() > 0.0 {
+            return Err(Error::value(
+                "model.qk_norm_eps",
+                self.qk_norm_eps,
+                "it belongs to `model.qk_norm = \"rms\"`",
+            )
+            .hint("leave it out, or add `model.qk_norm = \"rms\"`"));
         }
         if self.canon.len() > 2 || matches!(self.canon[..], [first, second] if first == second) {
             return Err(Error::usage("`model.canon` names a place twice")

@@ -118,6 +118,7 @@ mod tests {
             repeatable: Some(false),
             key_tokens_file: Some("keys.json".into()),
             unknown_tokens: 3,
+            unread_bytes: 40,
             settings: Settings {
                 corpus_hash: Some("beef".into()),
                 key_tokens: Some("feed".into()),
@@ -202,10 +203,10 @@ mod tests {
         let expected = "\
 run,seed,encoding,extend,extend_config,chosen_among,protocol,corpus,corpus_hash,text_hash,split,key_tokens,key_tokens_file,checkpoint,step,stage,bos,task,score,train_length,length,\
 target,max_length,window_stride,windows_per_document,stride,bucket,passage,sequences,exact,tokens,documents,\
-skipped_documents,bytes,unknown_tokens,nll,nll_se,ppl,ppl_se,bpb,accuracy,accuracy_se,exact_match,exact_match_se,exact_match_low,exact_match_high,chance,against,difference,\
+skipped_documents,bytes,unknown_tokens,unread_bytes,nll,nll_se,ppl,ppl_se,bpb,accuracy,accuracy_se,exact_match,exact_match_se,exact_match_low,exact_match_high,chance,against,difference,\
 difference_se,unseen_angles,unseen_angles_se,first_token,first_token_se,effective_keys,effective_keys_se,entropy,entropy_se,beyond_length,beyond_length_se,stable_rank,stable_rank_se,config_hash,device,repeatable,threads,version,format
 rope,0,rope,direct,\"{\"\"kind\"\":\"\"direct\"\",\"\"note\"\":\"\"a, \\\"\"b\\\"\"\"\"}\",,fixed_target,data/sotu,,7e47,test,,,last,600,0,,,,128,128,\
-128,1024,1024,,,,,,,4096,8,1,10240,,2.5,0.01,12.25,0.1225,1.5,0.5,0.01,,,,,,,,,,,,,,,,,,,,,hash of rope,cpu,,2,0.1.0,1
+128,1024,1024,,,,,,,4096,8,1,10240,,,2.5,0.01,12.25,0.1225,1.5,0.5,0.01,,,,,,,,,,,,,,,,,,,,,hash of rope,cpu,,2,0.1.0,1
 ";
         let mut row = example::row("rope", "direct", 128, 12.0).with("nll", 2.5).with("ppl", 12.25);
         row.extend_config = json!({ "kind": "direct", "note": "a, \"b\"" });

@@ -266,9 +266,18 @@ impl TrainConfig {
                 return Err(Error::value(&at(key), value, "it must be at least 1"));
             }
         }
-        if self.patience == Some(0) {
-            return Err(Error::value(&at("patience"), 0, "it must be at least 1")
-                .hint("it counts validations without a better loss; leave it out to train all steps"));
+        let at_the_end = |key: &str, what: &str| {
+            format!("leave it out, or write `{} = {}` for {what} at the end", at(key), self.steps)
+        };
+        let all = "it counts validations without a better loss; leave it out to train all steps".to_owned();
+        for (key, value, hint) in [
+            ("patience", self.patience, all),
+            ("validate_every", self.validate_every, at_the_end("validate_every", "a validation")),
+            ("checkpoint_every", self.checkpoint_every, at_the_end("checkpoint_every", "a checkpoint")),
+        ] {
+            if value == Some(0) {
+                return Err(Error::value(&at(key), 0, "it must be at least 1").hint(hint));
+            }
         }
         if self.batch_tokens == 0 || !self.batch_tokens.is_multiple_of(self.length) {
             let near = self.batch_tokens.div_ceil(self.length).max(1) * self.length;
@@ -320,6 +329,18 @@ impl TrainConfig {
         Ok(())
     }
 
+    /// Checks that a decay belongs to a schedule that has one; `given` of `[train]`, whose decay a stage takes over, is none of its own.
+    pub(crate) fn check_decay(&self, section: &str, given: &Self) -> Result<()> {
+        let is_own = self.decay != Self::default().decay && (section == "train" || self.decay != given.decay);
+        if self.schedule == ScheduleKind::Wsd || !is_own {
+            return Ok(());
+        }
+        let key = format!("{section}.decay");
+        Err(Error::value(&key, self.decay, format!("it belongs to `{section}.schedule = \"wsd\"`")).hint(
+            "leave it out, or change the schedule: a cosine falls from its warm-up on, to `final_ratio` of the rate",
+        ))
+    }
+
     /// Checks that warm-up and decay find room in the steps.
     fn validate_schedule(&self, section: &str) -> Result<()> {
         let at = |key: &str| format!("{section}.{key}");
@@ -369,6 +390,12 @@ mod tests {
         };
         assert_eq!(error(|c| c.batch_tokens = 1000).hint_text(), Some("write `train.batch_tokens = 1024`"));
         assert!(error(|c| c.accumulation = 5).message().contains("32 sequences"));
+        let none = error(|c| c.validate_every = Some(0));
+        assert!(none.message().starts_with("`train.validate_every = 0` is not allowed"), "{none}");
+        assert!(none.hint_text().unwrap().contains("`train.validate_every = 600`"), "{none}");
+        assert!(
+            error(|c| c.checkpoint_every = Some(0)).hint_text().unwrap().contains("a checkpoint at the end")
+        );
         assert!(error(|c| c.learning_rate = f64::NAN).message().starts_with("`train.learning_rate"));
         assert!(error(|c| c.warmup = Steps::Share(1.5)).message().starts_with("`train.warmup"));
         // As many steps as there are may warm up, and no more; what a decay needs is left then.

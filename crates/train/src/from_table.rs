@@ -55,8 +55,9 @@ impl RunConfig {
             .map(|(index, table)| StageConfig::from_table(table, &format!("stage[{index}]"), &train))
             .collect::<Result<Vec<_>>>()?;
         let later = stages.iter().map(|stage| &stage.train);
-        for (stage, train) in std::iter::once(&train).chain(later).enumerate() {
-            check_task(data.task.as_ref(), &Self::section(stage), train)?;
+        for (stage, of_stage) in std::iter::once(&train).chain(later).enumerate() {
+            check_task(data.task.as_ref(), &Self::section(stage), of_stage)?;
+            of_stage.check_decay(&Self::section(stage), &train)?;
         }
         let position = PositionConfig::for_length(&position, "position", train.length)?;
         let config = Self {

@@ -174,6 +174,23 @@ fn a_path_that_leads_nowhere_ends_with_2_and_makes_nothing() {
         (&["eval", RUN, "--corpus", "nowhere"], "nowhere"),
         (&["eval", RUN, "--lengths", "32", "--tokens", "gone/x.csv"], "there is no folder `gone`"),
         (&["eval", RUN, "--lengths", "32", "--tokens", "file/x.csv"], "there is no folder `file`"),
+        (&["eval", RUN, "--lengths", "32", "--tokens", "file"], "holds something else than losses"),
+        (
+            &["eval", RUN, "--tokens", "runs/small-0/config.toml"],
+            "`config.toml` in `runs/small-0` is a file of the run",
+        ),
+        (&["eval", RUN, "--tokens", "runs/small-0/results.jsonl"], "is a file of the run"),
+        (&["eval", RUN, "--lengths", "32", "--set", "lengths=64"], "both say what `lengths` is"),
+        (
+            &["train", "small.toml", "--set", "train.steps=5\ntrain.length=32"],
+            "holds more than one assignment",
+        ),
+        (
+            &["train", "small.toml", "--set", "train.validate_every=0"],
+            "`train.validate_every = 0` is not allowed",
+        ),
+        (&["train", "small.toml", "--set", "train.decay=0.1"], "it belongs to `train.schedule"),
+        (&["train", "small.toml", "--set", "model.qk_norm_eps=0.1"], "it belongs to `model.qk_norm"),
         (&["compare", "nowhere", RUN], "nowhere"),
         (&["generate", "nowhere"], "holds no run"),
         (&["export", "nowhere", "x"], "holds no run"),

@@ -34,6 +34,8 @@ fn losses(project: &Project, arguments: &[&str]) -> BTreeMap<(String, u64), f64>
         &[&["eval"], arguments, &["--extend", "direct", "--tokens", "losses.jsonl", "--json"]].concat(),
     );
     let text = String::from_utf8(project.read("losses.jsonl")).unwrap();
+    // Other losses would not be written over it.
+    std::fs::remove_file(project.path("losses.jsonl")).unwrap();
     let lines = lines(&text).into_iter().filter(|line| line["extend"] == "direct");
     lines
         .map(|line| {

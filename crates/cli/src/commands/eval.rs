@@ -18,7 +18,7 @@ use longwave_experiment::{Config, FoundRun, Measured, TrainedRun, reading_of};
 use longwave_position::Tokens;
 use longwave_report::Format;
 use longwave_train::{Run, RunConfig};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
 /// What stands for every extension that applies.
@@ -73,6 +73,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     // A folder without a run is the first thing that can be wrong.
     let RunOptions { run, checkpoint, json, compute } = &arguments.of;
     Run::read(run)?;
+    if let Some(tokens) = &arguments.tokens {
+        check_tokens(tokens, [Some(run), arguments.out.as_ref()])?;
+    }
     let corpus = arguments.corpus.as_deref();
     let found = FoundRun::find(run, checkpoint.unwrap_or_default(), corpus, &mut Terminal::default())?;
     let other = corpus.filter(|_| found.other_given());
@@ -115,6 +118,37 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     match &arguments.out {
         Some(out) => renew_report_elsewhere(out, run),
         None => renew_report(run),
+    }
+}
+
+/// Files of a run's folder, and of the reports in it.
+const OF_A_RUN: [&str; 9] = [
+    "config.toml",
+    "data.json",
+    "metrics.jsonl",
+    "metrics.lines.json",
+    "results.jsonl",
+    "results.lines.json",
+    "results.csv",
+    "results.md",
+    "tokenizer.json",
+];
+
+/// Checks that the losses of tokens are not written where a run, or its report, has a file of its own.
+fn check_tokens(file: &Path, folders: [Option<&PathBuf>; 2]) -> Result<()> {
+    let place = |path: &Path| path.canonicalize().ok();
+    let folder =
+        file.parent().map(|folder| if folder.as_os_str().is_empty() { Path::new(".") } else { folder });
+    let is_within = |own: &&PathBuf| folder.and_then(place).is_some_and(|it| Some(it) == place(own));
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    match folders.into_iter().flatten().find(is_within) {
+        Some(own) if OF_A_RUN.contains(&name.as_ref()) => Err(Error::usage(format!(
+            "`--tokens {}`: `{name}` in `{}` is a file of the run",
+            file.display(),
+            own.display()
+        ))
+        .hint("name another file, such as `losses.jsonl`")),
+        _ => Ok(()),
     }
 }
 
@@ -179,6 +213,7 @@ fn evaluations(arguments: &Arguments, corpus: Option<&str>) -> Result<Vec<Evalua
     }
     for assignment in &arguments.set {
         check_is_of_evaluation(assignment)?;
+        check_said_once(assignment, arguments)?;
         set(&mut block, assignment)?;
     }
     write_out_all(&mut block, &config.run)?;
@@ -245,6 +280,26 @@ fn check_is_of_evaluation(assignment: &str) -> Result<()> {
     };
     Err(Error::usage(format!("`{key}` is no key of an evaluation, which is all that `--set` changes here"))
         .hint(hint))
+}
+
+/// What an option of its own says is not said by `--set` too.
+fn check_said_once(assignment: &str, arguments: &Arguments) -> Result<()> {
+    let key = assignment.split(['=', '.']).next().unwrap_or_default().trim();
+    let given = match key {
+        "lengths" => !arguments.lengths.is_empty(),
+        "extend" => !arguments.extend.is_empty(),
+        "against" => arguments.against.is_some(),
+        "protocol" => arguments.protocol.is_some(),
+        "corpus" => arguments.corpus.is_some(),
+        "split" => arguments.split.is_some(),
+        "checkpoints" => arguments.checkpoints.is_some(),
+        _ => false,
+    };
+    if !given {
+        return Ok(());
+    }
+    Err(Error::usage(format!("`--{key}` and `--set {assignment}` both say what `{key}` is"))
+        .hint("give one of them"))
 }
 
 /// Steps separated by commas, or a word.

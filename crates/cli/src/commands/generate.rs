@@ -6,7 +6,7 @@ use crate::output::{data, json_lines, status};
 use clap::Args;
 use longwave_core::memory_check::available;
 use longwave_core::{Error, Result};
-use longwave_data::{Prompt, TextStream};
+use longwave_data::{Prompt, TextStream, Unread};
 use longwave_eval::memory_check;
 use longwave_model::{Cache, Generator, Sampling, Size};
 use longwave_position::ExtensionConfig;
@@ -66,6 +66,30 @@ pub(crate) struct Arguments {
     of: RunOptions,
 }
 
+/// Says what the model reads, where that is not the prompt as it was given.
+fn describe(given: &str, prompt: &Prompt) {
+    let Unread { bytes, unknown, lost } = prompt.unread;
+    if lost > 0 {
+        tracing::warn!(
+            "the model does not read {lost} of the {bytes} bytes of the prompt: the tokenizer leaves them out"
+        );
+    }
+    if unknown > 0 {
+        tracing::warn!(
+            "the model reads the unknown token in the place of {unknown} of the {bytes} bytes of the prompt, which the tokenizer \
+             does not know"
+        );
+    }
+    if let Some(substitute) = &prompt.substitute {
+        let why = if given.is_empty() {
+            "the prompt is empty"
+        } else {
+            "the tokenizer has no token for the prompt"
+        };
+        status(&format!("{why}: the text begins as after {substitute:?}"));
+    }
+}
+
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let sampling = Sampling {
         temperature: arguments.temperature,
@@ -90,9 +114,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let generator = Generator::new(model, &machine.device, &extend, config.train.length, lengths)?
         .of_tokens(tokenizer.ids());
     introduce(&machine);
-    if let Some(substitute) = &prompt.substitute {
-        status(&format!("the prompt is empty: the text begins as after {substitute:?}"));
-    }
+    describe(&arguments.prompt, &prompt);
     let stream = !json;
     if stream {
         data(&arguments.prompt)?;

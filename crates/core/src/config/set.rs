@@ -16,6 +16,15 @@ pub fn set(document: &mut Table, assignment: &str) -> Result<Option<String>> {
     })?;
     let (key, text) = (key.trim(), text.trim());
     let value = match format!("value = {text}").parse::<Table>() {
+        Ok(parsed) if parsed.len() > 1 => {
+            let others: Vec<String> =
+                parsed.keys().filter(|key| *key != "value").map(|key| format!("`{key}`")).collect();
+            return Err(Error::usage(format!(
+                "`--set {key}` holds more than one assignment: {}",
+                others.join(", ")
+            ))
+            .hint("give each key a `--set` of its own"));
+        }
         Ok(mut parsed) => parsed.remove("value"),
         Err(_) if text.starts_with('"') && text.contains('\\') => {
             return Err(Error::usage(format!("`--set {key}`: {text} is no TOML")).hint(BACKSLASH));
@@ -123,6 +132,12 @@ mod tests {
         let mut none = Table::new();
         assert_eq!(set(&mut none, "evaluate.lengths=[2]").unwrap(), None);
         assert_eq!(none["evaluate"].as_array().map(Vec::len), Some(1));
+        let two = set(&mut document, "train.steps=5\ntrain.length=32").unwrap_err();
+        assert!(
+            two.message().contains("`--set train.steps` holds more than one assignment: `train`"),
+            "{two}"
+        );
+        assert_eq!(document["train"]["steps"].as_integer(), Some(200), "nothing is taken");
         assert!(set(&mut document, "train.steps.x=1").is_err());
         assert!(set(&mut document, "train.steps").is_err());
     }

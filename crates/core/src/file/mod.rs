@@ -18,6 +18,7 @@ use sha2::{Digest, Sha256};
 use std::fs::{self, File, TryLockError};
 use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -216,10 +217,13 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// A name in the same folder that no other process uses.
+/// A name in the same folder that no other process uses, and this one not twice: its second writer of a file would wait for the
+/// first one's lock, which it may hold itself.
 fn beside(path: &Path) -> PathBuf {
+    static WRITERS: AtomicUsize = AtomicUsize::new(0);
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    path.with_file_name(format!(".{name}.{}.part", std::process::id()))
+    let writer = WRITERS.fetch_add(1, Ordering::Relaxed);
+    path.with_file_name(format!(".{name}.{}{writer:06}.part", std::process::id()))
 }
 
 /// A new file, locked as long as it is open where the system can, which shows that it is no leftover.
@@ -232,6 +236,21 @@ fn create_locked(path: &Path) -> io::Result<File> {
         file = File::create(path)?;
     }
     Ok(file)
+}
+
+/// A path with the home folder in the place of a `~` that it begins with. A shell does the same, but not in a file or within quotes.
+pub fn in_home(path: &str) -> String {
+    let home = std::env::var(if cfg!(windows) { "USERPROFILE" } else { "HOME" }).unwrap_or_default();
+    in_folder_for_tilde(path, &home)
+}
+
+fn in_folder_for_tilde(path: &str, home: &str) -> String {
+    match path.strip_prefix('~') {
+        Some(rest) if !home.is_empty() && (rest.is_empty() || rest.starts_with('/')) => {
+            format!("{}{rest}", home.trim_end_matches('/'))
+        }
+        _ => path.to_owned(),
+    }
 }
 
 /// Makes the names in a folder last through a power cut, where the system can: new files, renames and removals.
@@ -282,6 +301,33 @@ mod tests {
         assert!(failed.unwrap_err().to_string().contains("disk full"));
         assert_eq!(read_text(&path).unwrap(), "old");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn two_writers_of_one_file_do_not_wait_for_each_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.txt");
+        let mut first = AtomicFile::create(&path).unwrap();
+        write(&path, b"second").unwrap();
+        first.write_all(b"first").unwrap();
+        first.finish().unwrap();
+        assert_eq!(read_text(&path).unwrap(), "first");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_tilde_is_the_home_folder_where_it_begins_a_path() {
+        for (path, expected) in [
+            ("~/run", "/home/me/run"),
+            ("~", "/home/me"),
+            ("~you/run", "~you/run"),
+            ("a/~/b", "a/~/b"),
+            ("run~", "run~"),
+            ("", ""),
+        ] {
+            assert_eq!(in_folder_for_tilde(path, "/home/me"), expected);
+        }
+        assert_eq!(in_folder_for_tilde("~/run", ""), "~/run");
     }
 
     #[test]

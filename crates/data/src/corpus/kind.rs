@@ -46,6 +46,18 @@ const OTHERS: [(&[u8], &str, &str); 10] = [
     (b"\xfe\xff", "text in UTF-16", "convert it, e.g. with `iconv -f UTF-16 -t UTF-8`"),
 ];
 
+/// What files that are packed begin with.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// Whether a file begins as text in UTF-16 without a mark does: letters of ASCII, each beside a zero.
+fn is_wide(head: &[u8]) -> bool {
+    let of = |first: usize| head.iter().skip(first).step_by(2);
+    let is_text = |byte: &u8| matches!(byte, b'\t' | b'\n' | b'\r' | b' '..=b'~');
+    let wide = |zeros: usize| of(zeros).all(|byte| *byte == 0) && of(1 - zeros).all(is_text);
+    head.len() >= 8 && (wide(0) || wide(1))
+}
+
 /// The ends of a name in lower case: its format's, and whether one of packing follows it.
 fn ends(name: &str) -> (&str, bool) {
     let end = |name: &str| name.rsplit_once('.').map(|(start, end)| (start.len(), end.len()));
@@ -93,6 +105,12 @@ pub(super) fn of(path: &Path) -> Result<(Format, Packing)> {
     };
     if let Some((_, what, hint)) = OTHERS.iter().find(|(start, ..)| head.starts_with(start)) {
         return refused(what, hint);
+    }
+    if packing != Packing::None && (head.starts_with(&GZIP) || head.starts_with(&ZSTD)) {
+        return refused("packed once more", "unpack it once, e.g. with `gunzip` or `unzstd`");
+    }
+    if is_wide(&head) {
+        return refused("text in UTF-16", "convert it, e.g. with `iconv -f UTF-16LE -t UTF-8`");
     }
     if head.get(257..).is_some_and(|end| end == b"ustar") {
         return refused("a tar archive", "unpack it with `tar xf`, and name what it held");
@@ -144,6 +162,34 @@ mod tests {
         for name in ["txt", "a.md", "a.png", "a.gz", "a.tar.gz", "a.zip", "a.parquet.gz", "enwik8"] {
             assert!(!is_read(name, true), "{name}");
         }
+    }
+
+    #[test]
+    fn text_of_two_bytes_a_letter_is_known_without_its_mark() {
+        let utf16 = |text: &str| text.encode_utf16().collect::<Vec<_>>();
+        let little: Vec<u8> = utf16("some text\n").into_iter().flat_map(u16::to_le_bytes).collect();
+        let big: Vec<u8> = utf16("some text\n").into_iter().flat_map(u16::to_be_bytes).collect();
+        assert!(is_wide(&little) && is_wide(&big));
+        for head in [&b"some text"[..], b"", b"a\0b\0", &[0; 16], &[1, 0, 2, 0, 3, 0, 4, 0]] {
+            assert!(!is_wide(head), "{head:?}");
+        }
+    }
+
+    #[test]
+    fn packed_twice_is_refused() {
+        use std::io::Write;
+        let pack = |bytes: &[u8]| {
+            let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            packed.write_all(bytes).unwrap();
+            packed.finish().unwrap()
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.txt.gz");
+        std::fs::write(&path, pack(b"text")).unwrap();
+        of(&path).unwrap();
+        std::fs::write(&path, pack(&pack(b"text"))).unwrap();
+        let error = of(&path).unwrap_err();
+        assert!(error.message().contains("is packed once more, inside its packing"), "{error}");
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub(super) struct Layout {
     pub(super) left_out: Vec<String>,
     /// Which files are which split, in words.
     pub(super) words: Option<String>,
+    /// Shares that were given and have no effect, since names of files are that split.
+    pub(super) idle: Vec<(Split, f64)>,
 }
 
 /// What a word says of a split.
@@ -102,12 +104,15 @@ impl Layout {
         if !present(Split::Train) {
             return Err(Error::failed(format!("`{place}` has no text file for training")).hint(SAY));
         }
-        let shares = if given.is_empty() { [0.0; 2] } else { config.shares() };
+        let shares = if given.is_empty() { config.given_shares() } else { config.shares() };
         let [valid, test] = [Split::Valid, Split::Test].map(present);
+        let idle = [(Split::Valid, valid), (Split::Test, test)].into_iter().zip(shares);
+        let idle = idle.filter(|((_, present), share)| *present && *share > 0.0);
+        let idle = idle.map(|((split, _), share)| (split, share)).collect();
         let shares = [if valid { 0.0 } else { shares[0] }, if test { 0.0 } else { shares[1] }];
         let by_shares = shares.iter().any(|share| *share > 0.0);
-        let mut layout =
-            Self { named: true, shares, words: Some(in_words(&names, &splits)), ..Self::default() };
+        let words = Some(in_words(&names, &splits, shares));
+        let mut layout = Self { named: true, shares, words, idle, ..Self::default() };
         for (mut found, split) in found.into_iter().zip(splits) {
             if split.is_none() {
                 layout.left_out.push(found.name);
@@ -237,8 +242,8 @@ fn by_config(
     Ok(names.iter().zip(says).map(split).collect())
 }
 
-/// Which files are which split.
-fn in_words(names: &[String], splits: &[Option<Split>]) -> String {
+/// Which files are which split; not of those that a share of the files to train becomes.
+fn in_words(names: &[String], splits: &[Option<Split>], shares: [f64; 2]) -> String {
     let of = |split: Split| {
         let mut labels: Vec<&str> = names
             .iter()
@@ -249,8 +254,9 @@ fn in_words(names: &[String], splits: &[Option<Split>]) -> String {
         labels.dedup();
         if labels.is_empty() { "nothing".to_owned() } else { listed(&labels) }
     };
-    let [train, valid, test] = Split::ALL.map(of);
-    format!("{train} to train, {valid} to validate, {test} to test")
+    let verbs = [(0.0, "train"), (shares[0], "validate"), (shares[1], "test")];
+    let parts = Split::ALL.into_iter().zip(verbs).filter(|(_, (share, _))| *share == 0.0);
+    parts.map(|(split, (_, verb))| format!("{} to {verb}", of(split))).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -312,6 +318,27 @@ mod tests {
             assert!(error.message().contains(expected), "{error}");
             assert!(error.hint_text().unwrap().contains("data.split="), "{error}");
         }
+    }
+
+    #[test]
+    fn a_given_share_is_held_out_of_the_files_to_train() {
+        let of = |names: &[&str], [valid, test]: [f64; 2]| {
+            let layout = layout(names, &SplitConfig::shares_of(valid, test)).unwrap();
+            let splits: Vec<_> = layout.files.iter().map(|(_, split)| *split).collect();
+            (splits, layout.shares, layout.words.unwrap(), layout.idle)
+        };
+        let hub = ["train-00000-of-00002.parquet", "train-00001-of-00002.parquet"];
+        let (splits, shares, words, idle) = of(&hub, [0.1, 0.2]);
+        assert_eq!((splits, shares, idle), (vec![None, None], [0.1, 0.2], vec![]));
+        assert_eq!(words, "`train-00000-of-00002.parquet`, `train-00001-of-00002.parquet` to train");
+        let (splits, shares, words, _) = of(&hub[..1], [0.05, 0.05]);
+        assert_eq!((splits, shares), (vec![Some(Split::Train)], [0.0; 2]));
+        assert!(words.ends_with("to train, nothing to validate, nothing to test"), "{words}");
+        // A split that has files of its own takes no share.
+        let (splits, shares, words, idle) = of(&["train.txt", "test.txt"], [0.1, 0.2]);
+        assert_eq!((splits, shares), (vec![None, Some(Split::Test)], [0.1, 0.0]));
+        assert_eq!(words, "`train.txt` to train, `test.txt` to test");
+        assert_eq!(idle, [(Split::Test, 0.2)]);
     }
 
     #[test]

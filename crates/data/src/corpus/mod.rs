@@ -15,7 +15,7 @@ use crate::split::Split;
 use layout::{Found, Layout};
 use longwave_core::{Error, Result};
 use manifest::Manifest;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -42,8 +42,12 @@ pub(crate) struct Corpus {
     pub(crate) shares: [f64; 2],
     /// Which files are which split, in words, where names or the config say it.
     pub(crate) words: Option<String>,
+    /// Shares that were given and have no effect, since files are that split.
+    pub(crate) idle: Vec<(Split, f64)>,
     /// Files beside those that are read, by their names.
     pub(crate) left_out: Vec<String>,
+    /// Whether all of it is read as the test split of a run that was trained on other text.
+    pub(crate) whole: bool,
     manifest: Option<Manifest>,
 }
 
@@ -119,43 +123,60 @@ fn find_by_glob(config: &DataConfig, key: &str) -> Result<Corpus> {
             .hint("`*` and `?` match within a name, `**` through folders, `[ab]` one of a set")
     };
     let base = pattern.find(['*', '?', '[']).and_then(|end| pattern[..end].rfind('/')).map_or(0, |at| at + 1);
-    let mut found = Vec::new();
+    let (mut found, mut left_out) = (Vec::new(), Vec::new());
+    // Hidden files and copies of editors are read where the pattern says so by itself, as folders leave them out.
+    let is_hidden =
+        |name: &str| name.split('/').any(|part| part.starts_with('.') && part != "." && part != "..");
+    let is_left_out = |name: &str| {
+        (is_hidden(name) && !is_hidden(&pattern[base..])) || (name.ends_with('~') && !pattern.ends_with('~'))
+    };
     for path in glob::glob(pattern).map_err(|error| bad_glob(&error))? {
         let path = path.map_err(|error| Error::io("read", error.path(), error.error()))?;
         if path.is_file() {
             let text = path.to_string_lossy();
             // The matches begin as the pattern does, unless it begins with `./`.
             let name = text.strip_prefix(&pattern[..base]).unwrap_or(&text).replace('\\', "/");
-            found.push(Found { path, name });
+            if is_left_out(&name) {
+                left_out.push(name);
+            } else {
+                found.push(Found { path, name });
+            }
         }
     }
     if found.is_empty() {
-        return Err(Error::value(key, format!("\"{pattern}\""), "no file matches")
-            .hint("`**` matches through subfolders, e.g. `\"texts/**/*.txt\"`"));
+        let others: Vec<&str> = left_out.iter().map(String::as_str).collect();
+        let others = if others.is_empty() { String::new() } else { format!(", but {}", listed(&others)) };
+        return Err(Error::value(key, format!("\"{pattern}\""), format!("no file matches{others}"))
+            .hint("`**` matches through subfolders, e.g. `\"texts/**/*.txt\"`; hidden files are read where the pattern has their dot"));
     }
     found.sort_by(|a, b| a.name.cmp(&b.name));
-    Corpus::new(Layout::new(found, &config.split, pattern)?, Vec::new(), None)
+    Corpus::new(Layout::new(found, &config.split, pattern)?, left_out, None)
 }
 
 /// The text files below a folder and the names of the others, in the order of their names. Hidden files and folders are
-/// skipped, and a folder that is linked to more than once is read once.
+/// skipped, and a folder that is linked to more than once is read once: by its own name, or else by the first of those of links, so
+/// that the names do not depend on the order that the file system gives.
 fn files_below(folder: &Path) -> Result<(Vec<Found>, Vec<String>)> {
-    let (mut found, mut others, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
-    let mut folders = vec![(folder.to_owned(), String::new())];
-    while let Some((folder, prefix)) = folders.pop() {
+    let (mut found, mut others) = (Vec::new(), Vec::new());
+    let mut seen: HashMap<PathBuf, String> = HashMap::new();
+    let mut folders = BTreeMap::from([((false, String::new()), folder.to_owned())]);
+    while let Some(((_, prefix), folder)) = folders.pop_first() {
         let failed = |error: std::io::Error| Error::io("read", &folder, &error);
-        if !seen.insert(folder.canonicalize().map_err(failed)?) {
+        let real = folder.canonicalize().map_err(failed)?;
+        if let Some(other) = seen.get(&real) {
+            let other = if other.is_empty() { "the corpus itself" } else { other };
+            others.push(format!("{prefix} (a link to {other}, which is read already)"));
             continue;
         }
+        seen.insert(real, prefix.clone());
         for entry in fs::read_dir(&folder).map_err(failed)? {
             let path = entry.map_err(failed)?.path();
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            if name.starts_with('.') {
-                continue;
-            }
             let full = format!("{prefix}{name}");
-            if path.is_dir() {
-                folders.push((path, format!("{full}/")));
+            if name.starts_with('.') {
+                others.push(if path.is_dir() { format!("{full}/") } else { full });
+            } else if path.is_dir() {
+                folders.insert((path.is_symlink(), format!("{full}/")), path);
             } else if kind::is_read(&name, layout::says_split(&full)) {
                 found.push(Found { path, name: full });
             } else if full != manifest::MANIFEST {
@@ -175,7 +196,7 @@ impl Corpus {
     }
 
     fn new(layout: Layout, mut left_out: Vec<String>, manifest: Option<Manifest>) -> Result<Self> {
-        let Layout { files, named, shares, left_out: silent, words } = layout;
+        let Layout { files, named, shares, left_out: silent, words, idle } = layout;
         left_out.extend(silent);
         let sources = files.into_iter().map(|(Found { path, name }, split)| {
             let bytes = fs::metadata(&path).map_err(|error| Error::io("read", &path, &error))?.len();
@@ -184,7 +205,7 @@ impl Corpus {
         });
         let mut sources = sources.collect::<Result<Vec<_>>>()?;
         sources.sort_by_key(|source| source.split);
-        Ok(Self { sources, named, shares, words, left_out, manifest })
+        Ok(Self { sources, named, shares, words, idle, left_out, whole: false, manifest })
     }
 
     /// Whether a key of a document's place in its file matters.

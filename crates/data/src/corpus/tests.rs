@@ -28,7 +28,7 @@ fn a_folder_is_read_through_in_order() {
     assert_eq!(names(folder.path().to_str().unwrap()), ["a.txt", "b/x.txt", "c.jsonl"]);
     assert_eq!(corpus.sources[2].format, Format::JsonLines);
     assert!(!corpus.named);
-    assert_eq!((corpus.bytes(), corpus.left_out), (2, vec!["p.png".to_owned()]));
+    assert_eq!((corpus.bytes(), corpus.left_out), (2, vec![".h.txt".to_owned(), "p.png".to_owned()]));
 }
 
 #[cfg(unix)]
@@ -37,6 +37,45 @@ fn a_link_in_a_circle_is_read_once() {
     let folder = folder(&[("a/x.txt", "1")]);
     std::os::unix::fs::symlink(folder.path(), folder.path().join("a/again")).unwrap();
     assert_eq!(names(folder.path().to_str().unwrap()), ["a/x.txt"]);
+    let left_out = found(folder.path().to_str().unwrap()).unwrap().left_out;
+    assert_eq!(left_out, ["a/again/ (a link to the corpus itself, which is read already)"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_folder_is_read_by_its_own_name_and_not_by_that_of_a_link() {
+    for (first, second) in [("link", "real"), ("real", "link"), ("a", "z")] {
+        let folder = folder(&[("real/x.txt", "1"), ("real/deep/y.txt", "2")]);
+        for link in [first, second].into_iter().filter(|name| *name != "real") {
+            std::os::unix::fs::symlink(folder.path().join("real"), folder.path().join(link)).unwrap();
+        }
+        assert_eq!(names(folder.path().to_str().unwrap()), ["real/deep/y.txt", "real/x.txt"]);
+    }
+    let folder = folder(&[("train/x.txt", "1")]);
+    std::os::unix::fs::symlink(folder.path().join("train"), folder.path().join("valid")).unwrap();
+    let corpus = found(folder.path().to_str().unwrap()).unwrap();
+    assert_eq!(corpus.left_out, ["valid/ (a link to train/, which is read already)"]);
+}
+
+#[test]
+fn a_glob_leaves_out_what_a_folder_does() {
+    let folder =
+        folder(&[("d.txt", "1"), ("d.txt~", "2"), (".h.txt", "3"), (".git/x.txt", "4"), ("e/f.txt", "5")]);
+    let of = |pattern: &str| {
+        let corpus = found(&format!("{}/{pattern}", folder.path().display())).unwrap();
+        let names: Vec<String> = corpus.sources.into_iter().map(|source| source.name).collect();
+        (names, corpus.left_out)
+    };
+    let (names, mut left_out) = of("*");
+    left_out.sort();
+    assert_eq!((names, left_out), (vec!["d.txt".to_owned()], vec![".h.txt".to_owned(), "d.txt~".to_owned()]));
+    let (names, left_out) = of("**/*.txt");
+    assert_eq!(names, ["d.txt", "e/f.txt"]);
+    assert_eq!(left_out.len(), 2, "{left_out:?}");
+    // Where the pattern says so, they are read.
+    assert_eq!(of(".*.txt"), (vec![".h.txt".to_owned()], vec![]));
+    assert_eq!(of(".git/*"), (vec!["x.txt".to_owned()], vec![]));
+    assert_eq!(of("*~"), (vec!["d.txt~".to_owned()], vec![]));
 }
 
 #[test]

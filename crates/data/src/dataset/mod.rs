@@ -120,6 +120,10 @@ impl Dataset {
     /// Another corpus as tokens of this one's tokenizer, at a split. A corpus without folders `train`,
     /// `valid` and `test` is read whole, as the split `test`.
     pub fn other_text(&self, corpus: &str, split: Split) -> Result<OtherText> {
+        self.read_other_text(corpus, split).map_err(|error| of_other_text(error, &self.config))
+    }
+
+    fn read_other_text(&self, corpus: &str, split: Split) -> Result<OtherText> {
         let named = DataConfig { corpus: corpus.to_owned(), beside: None, ..self.config.clone() };
         let named = DataConfig { split: SplitConfig::default(), ..named };
         let whole = !corpus::find_or_unpack(&named, "corpus")?.named;
@@ -140,7 +144,10 @@ impl Dataset {
         };
         let tokenizer = self.tokenizer().clone();
         let hash = file::sha256_of(tokenizer.to_json()?.as_bytes());
-        let other = Self::open_with(&config, Some((tokenizer, hash)), &mut |_| ())?;
+        let mut examined = Examined::new(&config, "corpus", &mut |_| ())?;
+        examined.corpus.whole = whole;
+        let key = examined.content_hash(&config, Some(&hash));
+        let other = Self::open_entry(&config, examined, key, Some(tokenizer), &mut |_| ())?;
         let split = if whole { Split::Train } else { split };
         let text_hash = other.text_hash(split).map(str::to_owned);
         let Content { noticed, splits, .. } = &other.content;
@@ -158,6 +165,7 @@ impl Dataset {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Self> {
         let examined = Examined::new(config, "data.corpus", progress)?;
+        check_record_keys(config, &examined.corpus)?;
         let key = examined.content_hash(config, tokenizer.as_ref().map(|(_, hash)| hash.as_str()));
         Self::open_entry(config, examined, key, tokenizer.map(|(tokenizer, _)| tokenizer), progress)
     }
@@ -178,7 +186,7 @@ impl Dataset {
             let splits = content.splits.map(|tokens| tokens.with_bos(bos));
             Ok(Self {
                 config: config.clone(),
-                notes: notes::of(&corpus, &content.noticed, &splits),
+                notes: notes::of(&corpus, &content.noticed, config),
                 content: Content { splits, ..content },
                 key,
                 cached,
@@ -278,6 +286,45 @@ impl Dataset {
     }
 }
 
+/// An error on text beside a run's own, which is read by the run's config: a hint to change the config is of no use there.
+pub(crate) fn of_other_text(error: Error, config: &DataConfig) -> Error {
+    let names = |key: &str| error.hint_text().is_some_and(|hint| hint.contains(key));
+    if names("data.text_field") || names("data.skip_bad_lines") {
+        let hint = format!(
+            "it is read as the run's own text was, in the field `{}`{}: write it so, or as plain text",
+            config.text_field,
+            if config.skip_bad_lines { "" } else { ", and without lines that hold no document" }
+        );
+        return error.hint(hint);
+    }
+    if names("data.split") {
+        return error.hint(
+            "name the files to read alone, such as `--corpus 'texts/*test*'`, or put them into a folder `test` beside a folder `train`",
+        );
+    }
+    error
+}
+
+/// Checks that keys of lines and rows are given of a corpus that has some.
+fn check_record_keys(config: &DataConfig, corpus: &Corpus) -> Result<()> {
+    let plain = DataConfig::new("");
+    let given = [
+        ("text_field", format!("{:?}", config.text_field), config.text_field != plain.text_field),
+        ("skip_bad_lines", "true".to_owned(), config.skip_bad_lines),
+        ("join_rows", "true".to_owned(), config.join_rows),
+    ];
+    match given.into_iter().find(|(_, _, given)| *given) {
+        Some((key, value, _)) if !corpus.has_records() => {
+            let allowed =
+                format!("`{}` is plain text, without lines or rows that have fields", config.corpus);
+            Err(Error::value(&format!("data.{key}"), value, allowed).hint(
+                "leave it out; fields are read of `.jsonl` and `.parquet` files, and a table such as a `.csv` has to be made one of these",
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// An existing tokenizer and the hash of its file.
 fn read_tokenizer(path: &str) -> Result<(Tokenizer, String)> {
     let tokenizer = Tokenizer::load(Path::new(path)).map_err(|error| match error.hint_text() {
@@ -324,3 +371,5 @@ fn fill(
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_of_unread;

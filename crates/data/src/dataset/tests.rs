@@ -156,10 +156,9 @@ fn the_hash_follows_the_content_and_not_the_place() {
     hashes.sort_unstable();
     hashes.dedup();
     assert_eq!(hashes.len(), count);
-    // Neither split shares nor the text field matter where folders and whole files decide.
+    // Split shares do not matter where folders decide.
     let config = one.config("");
-    let same =
-        DataConfig { split: SplitConfig::shares_of(0.3, 0.0), text_field: "b".into(), ..config.clone() };
+    let same = DataConfig { split: SplitConfig::shares_of(0.3, 0.0), ..config.clone() };
     assert_eq!(hash(&same), hash(&config));
 }
 

@@ -77,6 +77,18 @@ pub(super) fn byte_level_lengths(json: &Value, vocab_size: usize) -> Option<Arc<
     Some(lengths.into())
 }
 
+/// Whether a decoder, as `tokenizer.json` has it, makes characters of tokens such as `<0xE6>`.
+pub(super) fn joins(decoder: &Value) -> bool {
+    decoder["type"] == "ByteFallback"
+        || decoder["decoders"].as_array().is_some_and(|decoders| decoders.iter().any(joins))
+}
+
+/// Whether such a decoder takes a token for a byte.
+pub(super) fn is_byte(token: &str) -> bool {
+    let digits = token.strip_prefix("<0x").and_then(|rest| rest.strip_suffix('>'));
+    digits.is_some_and(|digits| token.len() == 6 && u8::from_str_radix(digits, 16).is_ok())
+}
+
 /// Each byte of a text belongs to one token: token i has those from its start to the next one's.
 ///
 /// Tokens of one character share its start; the last of them has its bytes.

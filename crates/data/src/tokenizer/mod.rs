@@ -1,8 +1,10 @@
 //! Text to tokens and back.
 
 mod bytes;
+mod unread;
 
 pub(crate) use bytes::{BYTES, TokenBytes};
+pub use unread::Unread;
 
 use bytes::{byte_level_lengths, bytes_by_offsets, bytes_json};
 use longwave_core::{Error, Result, file};
@@ -14,9 +16,13 @@ use std::sync::Arc;
 pub(crate) const MAX_VOCABULARY: usize = 1 << 24;
 
 /// Tokens of one piece of text, with the bytes of each where these depend on the place.
+#[derive(Debug, Default)]
 pub(crate) struct Encoded {
     pub(crate) ids: Vec<u32>,
     pub(crate) bytes: Option<Vec<u32>>,
+    /// The tokens whose bytes hold some that no token stands for, by their places, and how many.
+    pub(crate) lost: Vec<(usize, u32)>,
+    pub(crate) unread: Unread,
 }
 
 /// Turns text into token ids and back.
@@ -37,6 +43,10 @@ struct Model {
     vocab_size: usize,
     token_bytes: TokenBytes,
     unknown: Option<u32>,
+    /// Whether its normalizer may take characters away.
+    may_delete: bool,
+    /// Whether its decoder makes characters of tokens that are bytes.
+    joins_bytes: bool,
 }
 
 impl Tokenizer {
@@ -92,7 +102,10 @@ impl Tokenizer {
         let token_bytes = byte_level_lengths(&json, vocab_size).map_or(TokenBytes::ByPlace, TokenBytes::ById);
         let of_word = json["model"]["unk_token"].as_str().and_then(|word| inner.token_to_id(word));
         let unknown = of_word.or_else(|| u32::try_from(json["model"]["unk_id"].as_u64()?).ok());
-        Ok(Self { kind: Vocabulary::Model(Arc::new(Model { inner, vocab_size, token_bytes, unknown })) })
+        let may_delete = unread::may_delete(&json["normalizer"]);
+        let joins_bytes = bytes::joins(&json["decoder"]);
+        let model = Model { inner, vocab_size, token_bytes, unknown, may_delete, joins_bytes };
+        Ok(Self { kind: Vocabulary::Model(Arc::new(model)) })
     }
 
     /// Number of ids: one more than the largest.
@@ -155,6 +168,12 @@ impl Tokenizer {
         })
     }
 
+    /// How much of a text its tokens do not stand for.
+    pub fn unread(&self, text: &str) -> Result<Unread> {
+        let encoded = self.encode_all(&[text.to_owned()])?;
+        Ok(encoded.first().map(|encoded| encoded.unread).unwrap_or_default())
+    }
+
     /// The text of tokens. Bytes that are no UTF-8 (a cut character) become U+FFFD.
     pub fn decode(&self, ids: &[u32]) -> Result<String> {
         let size = self.vocab_size();
@@ -170,6 +189,17 @@ impl Tokenizer {
             Vocabulary::Model(model) => {
                 guarded(|| model.inner.decode(ids, false))?.map_err(|error| Error::failed(error.to_string()))
             }
+        }
+    }
+
+    /// Whether a token is a byte, which the decoder joins with the bytes beside it: they are one text, and none of it is certain
+    /// before the last of them.
+    pub(crate) fn is_joined_byte(&self, id: u32) -> bool {
+        match &self.kind {
+            Vocabulary::Model(model) if model.joins_bytes => {
+                model.inner.id_to_token(id).is_some_and(|token| bytes::is_byte(&token))
+            }
+            _ => false,
         }
     }
 
@@ -205,8 +235,7 @@ impl Tokenizer {
     /// The tokens of several texts, computed in parallel.
     pub(crate) fn encode_all(&self, texts: &[String]) -> Result<Vec<Encoded>> {
         let Vocabulary::Model(model) = &self.kind else {
-            let ids = |text: &String| text.bytes().map(u32::from).collect();
-            return Ok(texts.iter().map(|text| Encoded { ids: ids(text), bytes: None }).collect());
+            return Ok(texts.iter().map(|text| Encoded::of_bytes(text.as_bytes())).collect());
         };
         let inputs: Vec<&str> = texts.iter().map(String::as_str).collect();
         let by_place = matches!(model.token_bytes, TokenBytes::ByPlace);
@@ -217,11 +246,42 @@ impl Tokenizer {
                 model.inner.encode_batch_fast(inputs, false)
             }
         })?;
-        let encoded = |(encoding, text): (tokenizers::Encoding, &String)| Encoded {
-            bytes: by_place.then(|| bytes_by_offsets(encoding.get_offsets(), text.len())),
-            ids: encoding.get_ids().to_vec(),
+        let encoded = |(encoding, text): (tokenizers::Encoding, &String)| {
+            if by_place {
+                return model.encoded(&encoding, text);
+            }
+            let unread = Unread { bytes: text.len() as u64, ..Unread::default() };
+            Encoded { ids: encoding.get_ids().to_vec(), unread, ..Encoded::default() }
         };
         Ok(encodings.map_err(|error| cannot_encode(&error))?.into_iter().zip(texts).map(encoded).collect())
+    }
+}
+
+impl Encoded {
+    /// One token per byte.
+    pub(crate) fn of_bytes(bytes: &[u8]) -> Self {
+        let unread = Unread { bytes: bytes.len() as u64, ..Unread::default() };
+        Self { ids: bytes.iter().copied().map(u32::from).collect(), unread, ..Self::default() }
+    }
+}
+
+impl Model {
+    /// The tokens of a text whose places tell what each stands for.
+    fn encoded(&self, encoding: &tokenizers::Encoding, text: &str) -> Encoded {
+        let normalizer = self.inner.get_normalizer().filter(|_| self.may_delete);
+        let lost = unread::lost(text, encoding.get_offsets(), normalizer);
+        let ids = encoding.get_ids().to_vec();
+        let bytes = bytes_by_offsets(encoding.get_offsets(), text.len());
+        let unknown = |token: &usize| Some(ids[*token]) == self.unknown;
+        let of_unknown = (0..ids.len()).filter(unknown).map(|token| u64::from(bytes[token])).sum();
+        let mut by_token = unread::by_token(&lost, &bytes);
+        // What the unknown token stands for counts once.
+        by_token.retain(|(token, _)| !unknown(token));
+        let in_tokens = by_token.iter().map(|(_, count)| u64::from(*count)).sum();
+        let without_tokens = || lost.iter().map(|range| range.len() as u64).sum();
+        let lost = if ids.is_empty() { without_tokens() } else { in_tokens };
+        let unread = Unread { bytes: text.len() as u64, unknown: of_unknown, lost };
+        Encoded { ids, bytes: Some(bytes), lost: by_token, unread }
     }
 }
 

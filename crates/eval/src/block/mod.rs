@@ -381,8 +381,8 @@ impl ResolvedEvaluate {
 /// The error where a split has nothing to score.
 fn no_text(split: Split) -> Error {
     Error::usage(format!("the {split} split holds no text to score")).hint(format!(
-        "a corpus with a folder `train` has its {split} split in a folder `{split}` beside it; any other is cut by \
-         `data.split`"
+        "its files are in a folder `{split}`, or have `{split}` in their names; where there are none, training with \
+         `data.split = {{ {split} = 0.1 }}` holds out a tenth of the text, also of files whose names say `train`"
     ))
 }
 

@@ -40,6 +40,7 @@ pub fn row(extend: &str, length: usize, nll: f64) -> ResultRow {
         documents: 8,
         skipped_documents: 1,
         unknown_tokens: 0,
+        unread_bytes: 0,
         bytes: 10_240,
         values: Values::default(),
         bigrams: None,

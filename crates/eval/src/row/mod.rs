@@ -38,7 +38,7 @@ use serde_json::Value;
 pub const FORMAT: u32 = 1;
 
 /// The fields that a measurement fills in besides those of metrics; all others tell which measurement it is.
-const MEASURED: [&str; 18] = [
+const MEASURED: [&str; 19] = [
     "format",
     "chosen_among",
     "corpus",
@@ -49,6 +49,7 @@ const MEASURED: [&str; 18] = [
     "skipped_documents",
     "bytes",
     "unknown_tokens",
+    "unread_bytes",
     "bigrams",
     "positions",
     "per_document",
@@ -113,6 +114,9 @@ pub struct ResultRow {
     /// Scored tokens that stand for text which the tokenizer does not know; absent where there is none.
     #[serde(default, skip_serializing_if = "is_none")]
     pub unknown_tokens: u64,
+    /// Those of the bytes that the tokenizer does not know or leaves out; absent where there is none.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub unread_bytes: u64,
     /// The values of the metrics, see [`Metric`]; `nll` and `ppl` are always there, and `null` in the file where they
     /// are no finite numbers.
     #[serde(flatten, with = "crate::metrics::fields")]
@@ -239,9 +243,14 @@ impl ResultRow {
         }
     }
 
-    /// The share of the scored tokens that are unknown, where it is too large for losses to measure the model.
+    /// The share of the scored text that the tokenizer does not know or leaves out, in bytes, where it is too large for losses to
+    /// measure the model. Of rows without it, and of repeated text, it is the share of unknown tokens.
     pub fn many_unknown(&self) -> Option<f64> {
-        let share = self.unknown_tokens as f64 / self.tokens.max(1) as f64;
+        let share = match self.unread_bytes {
+            0 if self.bytes > 0 && self.unknown_tokens == 0 => 0.0,
+            0 => self.unknown_tokens as f64 / self.tokens.max(1) as f64,
+            unread => unread as f64 / self.bytes.max(1) as f64,
+        };
         (share >= MANY_UNKNOWN).then_some(share)
     }
 

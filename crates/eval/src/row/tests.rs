@@ -26,6 +26,7 @@ fn a_row_has_the_documented_fields_and_survives_the_file() {
         "bigrams",
         "repeatable",
         "unknown_tokens",
+        "unread_bytes",
         "key_tokens_file",
     ];
     for key in MEASURED.iter().filter(|key| !absent.contains(key)) {

@@ -147,8 +147,8 @@ pub(super) fn notes(block: &Block, rows: &[TableRow], metric: Metric) -> Vec<Str
 fn many_unknown(block: &Block) -> Option<String> {
     let share = block.rows().filter_map(ResultRow::many_unknown).reduce(f64::max)?;
     Some(format!(
-        "warning: {:.0}% of the scored tokens stand for text that the tokenizer does not know: one guess serves them all, so \
-         losses and perplexities are too low",
+        "warning: {:.0}% of the scored text, in bytes, is unknown to the tokenizer or left out by it: nothing predicts what it says, \
+         so losses and perplexities are too low",
         100.0 * share
     ))
 }

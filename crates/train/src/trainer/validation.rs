@@ -114,8 +114,8 @@ pub fn check_validation(config: &RunConfig, dataset: &Dataset, reads_best: Optio
     match without_validation(config, last, dataset) {
         None => Ok(()),
         Some(why) => Err(Error::value(&needed.0, needed.1, format!("it needs a validation, and {why}")).hint(
-            "add a folder `valid` or a longer text to `data.corpus`, or give `data.split` a share for validation; without one, \
-             leave the key out",
+            "add a folder `valid` or a longer text to `data.corpus`, or hold out a tenth of what there is to train with \
+             `data.split = { valid = 0.1 }`; without a validation, leave the key out",
         )),
     }
 }

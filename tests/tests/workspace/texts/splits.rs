@@ -25,6 +25,24 @@ fn files_are_the_splits_that_their_names_say() {
 }
 
 #[test]
+fn a_given_share_is_held_out_of_files_to_train_and_the_rest_is_said() {
+    let project = Project::new();
+    for part in 0..3 {
+        project.write(&format!("hub/train-0000{part}-of-00003.jsonl"), &lines(4, 10 * part));
+    }
+    let shares = ["--set", "data.split={ valid = 0.25, test = 0.25 }"];
+    let outcome = run(&project, "hub", &shares);
+    assert_eq!(counts(&outcome), [6, 3, 3]);
+    let said = "of those to train 25% to validate and 25% to test, by a hash of their names";
+    assert!(told(&outcome).contains(said), "{}", told(&outcome));
+    assert_eq!(counts(&run(&project, "hub", &[])), [12, 0, 0]);
+    project.write("hub/test-00000-of-00001.jsonl", &lines(4, 40));
+    let outcome = run(&project, "hub", &shares);
+    assert_eq!(counts(&outcome), [9, 3, 4]);
+    assert!(told(&outcome).contains("`data.split.test = 0.25` has no effect"), "{}", told(&outcome));
+}
+
+#[test]
 fn every_usual_name_is_known_in_any_case_as_file_and_as_folder() {
     let project = Project::new();
     let three = [["train", "valid", "test"], ["Train", "VAL", "Test"], ["TRAIN", "Dev", "TEST"]];

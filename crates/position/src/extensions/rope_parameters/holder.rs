@@ -39,6 +39,7 @@ pub(super) fn held(config: &Map<String, Json>, section: &str) -> Result<Option<H
             Some(Json::Object(keys)) => {
                 let by_kind = keys.values().any(Json::is_object);
                 let keys = of_all_layers(keys, config.get("layer_types"), &path(name))?;
+                check_kind(&keys, &path(name))?;
                 found.push(Held { name, keys: plain(keys), by_kind });
             }
             Some(other) => {
@@ -84,6 +85,19 @@ fn different<'a>(a: &'a Map<String, Json>, b: &'a Map<String, Json>) -> Option<&
     a.keys().chain(b.keys()).map(String::as_str).find(|key| differs(key))
 }
 
+/// Checks that the older name of the kind says what the newer one does.
+pub(super) fn check_kind(keys: &Map<String, Json>, path: &str) -> Result<()> {
+    let said = |key: &str| keys.get(key).filter(|value| !value.is_null());
+    match (said("rope_type"), said("type")) {
+        (Some(new), Some(old)) if new != old => {
+            Err(Error::usage(format!("`{path}` disagrees with itself: `rope_type` is {new} and `type` is {old}")).hint(
+                "they are the newer and the older name of one key: write in both what the model was trained with, as its authors say",
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Nothing that is null, and one name for the kind.
 pub(super) fn plain(mut keys: Map<String, Json>) -> Map<String, Json> {
     keys.retain(|_, value| !value.is_null());
@@ -125,6 +139,19 @@ mod tests {
 
     fn read(config: &Json) -> Result<Option<Held>> {
         held(config.as_object().unwrap(), "")
+    }
+
+    #[test]
+    fn two_names_of_the_kind_say_the_same() {
+        let of = |object: Json| read(&json!({ "rope_scaling": object }));
+        let error = of(json!({ "rope_type": "yarn", "type": "linear", "factor": 4.0 })).unwrap_err();
+        assert!(error.message().contains("`rope_type` is \"yarn\" and `type` is \"linear\""), "{error}");
+        assert!(error.hint_text().is_some());
+        for object in
+            [json!({ "rope_type": "yarn", "type": "yarn" }), json!({ "rope_type": "yarn", "type": null })]
+        {
+            assert_eq!(of(object).unwrap().unwrap().keys["rope_type"], "yarn");
+        }
     }
 
     #[test]

@@ -150,7 +150,9 @@ impl Source {
 
     /// The object alone.
     fn of_object(object: &Map<String, Json>, section: &str) -> Result<Self> {
-        let keys = holder::plain(holder::of_all_layers(object, None, section)?);
+        let keys = holder::of_all_layers(object, None, section)?;
+        holder::check_kind(&keys, section)?;
+        let keys = holder::plain(keys);
         Ok(Self { section: section.to_owned(), keys, around: Map::new(), by_kind: false })
     }
 

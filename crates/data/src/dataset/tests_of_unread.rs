@@ -1,0 +1,188 @@
+//! Text that a tokenizer does not know or leaves out, and what is said of it.
+
+use super::*;
+use serde_json::Value;
+use std::fs;
+use tempfile::TempDir;
+
+/// A corpus of three splits, and a BPE of the letters a to m; `unknown` is the token of all others.
+fn corpus(texts: [&str; 3], unknown: Option<&str>) -> (TempDir, DataConfig) {
+    let folder = tempfile::tempdir().unwrap();
+    for (split, text) in Split::ALL.into_iter().zip(texts) {
+        fs::create_dir_all(folder.path().join(format!("corpus/{split}"))).unwrap();
+        fs::write(folder.path().join(format!("corpus/{split}/a.txt")), text).unwrap();
+    }
+    let mut vocab: serde_json::Map<String, Value> =
+        ('a'..='m').enumerate().map(|(id, letter)| (letter.to_string(), json!(id))).collect();
+    vocab.extend(unknown.map(|unknown| (unknown.to_owned(), json!(13))));
+    let tokenizer = json!({
+        "version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null,
+        "pre_tokenizer": { "type": "Whitespace" }, "post_processor": null, "decoder": null,
+        "model": { "type": "BPE", "dropout": null, "unk_token": unknown, "fuse_unk": true, "byte_fallback": false,
+                   "continuing_subword_prefix": null, "end_of_word_suffix": null, "ignore_merges": false,
+                   "vocab": vocab, "merges": [] },
+    });
+    let path = folder.path().join("tokenizer.json");
+    fs::write(&path, tokenizer.to_string()).unwrap();
+    let mut config = DataConfig::new(folder.path().join("corpus").to_str().unwrap());
+    config.cache = folder.path().join("cache").to_str().unwrap().to_owned();
+    config.tokenizer = TokenizerConfig::File { path: path.to_str().unwrap().to_owned() };
+    (folder, config)
+}
+
+fn open(config: &DataConfig) -> Result<Dataset> {
+    Dataset::open(config, &mut |_| ())
+}
+
+fn said(dataset: &Dataset) -> Vec<String> {
+    let notes = dataset.notes.iter().map(ToString::to_string);
+    notes.filter(|note| !note.starts_with("splits")).collect()
+}
+
+#[test]
+fn text_without_a_token_is_counted_where_it_is_and_warned_of() {
+    let (_folder, config) = corpus(["abc zz d", "abc def", "zz\n\nz abc z"], None);
+    for cached in [false, true] {
+        let dataset = open(&config).unwrap();
+        assert_eq!(dataset.cached(), cached);
+        let tokens = dataset.tokens(Split::Train);
+        assert_eq!((tokens.len(), tokens.bytes(0..4), tokens.lost_bytes(0..4)), (4, 8, 2));
+        let of_each: Vec<u64> = (0..4).map(|token| tokens.lost_bytes(token..token + 1)).collect();
+        assert_eq!(of_each, [0, 0, 2, 0]);
+        assert_eq!(dataset.tokens(Split::Valid).lost_bytes(0..6), 0);
+        let test = dataset.tokens(Split::Test);
+        assert_eq!((test.len(), test.lost_bytes(0..1), test.lost_bytes(0..3)), (3, 3, 4));
+        let said = said(&dataset);
+        assert_eq!(said.len(), 2, "{said:?}");
+        assert!(
+            said[0].starts_with(
+                "warning: 25% of the train split, in bytes, is text that the tokenizer leaves out"
+            )
+        );
+        assert!(said[1].starts_with("warning: 36% of the test split"), "{said:?}");
+    }
+}
+
+#[test]
+fn unknown_text_is_measured_in_bytes() {
+    let known = "abcd ".repeat(200);
+    let few = format!("{known}z");
+    let many = format!("{known}{}", "日".repeat(2000));
+    let (_folder, config) = corpus([&many, &few, &known], Some("?"));
+    let dataset = open(&config).unwrap();
+    assert_eq!(dataset.tokens(Split::Train).len(), 801);
+    let said = said(&dataset);
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(
+        said[0].starts_with(
+            "warning: 86% of the train split, in bytes, is text that the tokenizer does not know"
+        ),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn an_entry_from_before_lost_text_was_counted_is_built_again() {
+    let (folder, config) = corpus(["zabc", "abc", "abc"], None);
+    open(&config).unwrap();
+    let mut entries = fs::read_dir(folder.path().join("cache")).unwrap().map(|entry| entry.unwrap().path());
+    let entry = entries.find(|path| path.join("index.json").exists()).unwrap();
+    let path = entry.join("noticed.json");
+    let mut noticed: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    noticed.as_object_mut().unwrap().remove("unread");
+    let index = fs::read_to_string(entry.join("index.json")).unwrap();
+    let mut index: Value = serde_json::from_str(&index).unwrap();
+    for listed in index["files"].as_array_mut().unwrap().iter_mut().filter(|it| it["file"] == "noticed.json")
+    {
+        listed["bytes"] = noticed.to_string().len().into();
+        listed["sha256"] = file::sha256_of(noticed.to_string().as_bytes()).into();
+    }
+    fs::write(&path, noticed.to_string()).unwrap();
+    fs::write(entry.join("index.json"), index.to_string()).unwrap();
+    let dataset = open(&config).unwrap();
+    assert!(!dataset.cached() && said(&dataset).len() == 1);
+    assert!(open(&config).unwrap().cached());
+}
+
+#[test]
+fn a_separator_that_does_not_stay_whole_is_an_error() {
+    for (unknown, separator, expected) in [
+        (None, "azb", Some("leaves a part of it out")),
+        (None, "z", Some("has no token for it")),
+        (Some("?"), "az", Some("does not know it, or a part of it")),
+        (None, "ab", None),
+    ] {
+        let (_folder, config) = corpus(["abc", "abc", "abc"], unknown);
+        let opened = open(&DataConfig { separator: Some(separator.to_owned()), ..config });
+        match expected {
+            None => assert_eq!(said(&opened.unwrap()), ["separator: `ab` between documents to train"]),
+            Some(expected) => {
+                let error = opened.unwrap_err();
+                assert!(error.message().contains(expected) && error.hint_text().is_some(), "{error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_separator_is_said_and_an_escape_that_is_none_is_warned_of() {
+    let (_folder, config) = corpus(["abc", "abc", "abc"], None);
+    let of = |separator: &str| {
+        let config = DataConfig { separator: Some(separator.to_owned()), ..config.clone() };
+        said(&open(&DataConfig { tokenizer: TokenizerConfig::Bytes, ..config }).unwrap())
+    };
+    assert_eq!(of("\n\n"), ["separator: `\\n\\n` between documents to train"]);
+    assert_eq!(of("|"), ["separator: `|` between documents to train"]);
+    let warned = of("\\n\\n");
+    assert!(
+        warned[0].starts_with("warning: `data.separator` holds a backslash and the letter `n`"),
+        "{warned:?}"
+    );
+}
+
+#[test]
+fn other_text_is_said_to_be_what_it_is_read_as() {
+    let (folder, config) = corpus(["abc", "abc", "abc"], None);
+    let other = folder.path().join("other");
+    fs::create_dir(&other).unwrap();
+    fs::write(other.join("a.txt"), "abcz").unwrap();
+    let other = open(&config).unwrap().other_text(other.to_str().unwrap(), Split::Test).unwrap();
+    let said: Vec<String> = other.notes.iter().map(ToString::to_string).collect();
+    assert!(said.iter().any(|note| note == "splits: all to test"), "{said:?}");
+    assert!(said.iter().any(|note| note.starts_with("warning: 25% of the test split")), "{said:?}");
+    assert_eq!(other.tokens.lost_bytes(0..3), 1);
+}
+
+#[test]
+fn errors_on_other_text_advise_what_can_be_done_there() {
+    let (folder, config) = corpus(["abc", "abc", "abc"], None);
+    let dataset = open(&config).unwrap();
+    for (files, expected) in [
+        (&[("a.jsonl", "{\"body\": \"abc\"}\n")][..], "in the field `text`"),
+        (&[("test.txt", "abc"), ("more.txt", "abc")], "`--corpus 'texts/*test*'`"),
+    ] {
+        let other = folder.path().join("other");
+        fs::create_dir(&other).unwrap();
+        for (name, text) in files {
+            fs::write(other.join(name), text).unwrap();
+        }
+        let error = dataset.other_text(other.to_str().unwrap(), Split::Test).unwrap_err();
+        let hint = error.hint_text().unwrap();
+        assert!(hint.contains(expected) && !hint.contains("data."), "{error}");
+        fs::remove_dir_all(other).unwrap();
+    }
+}
+
+#[test]
+fn keys_of_lines_and_rows_are_refused_of_plain_text() {
+    let (_folder, config) = corpus(["abc", "abc", "abc"], None);
+    for (key, config) in [
+        ("text_field = \"body\"", DataConfig { text_field: "body".to_owned(), ..config.clone() }),
+        ("skip_bad_lines = true", DataConfig { skip_bad_lines: true, ..config.clone() }),
+        ("join_rows = true", DataConfig { join_rows: true, ..config.clone() }),
+    ] {
+        let error = open(&config).unwrap_err();
+        assert!(error.message().starts_with(&format!("`data.{key}` is not allowed")), "{error}");
+        assert!(error.hint_text().is_some());
+    }
+}

@@ -141,10 +141,11 @@ pub(super) fn ranking(best: Best, ranking: &Ranking<'_>) -> Grid {
             ends(one.interval.map(|interval| (interval.low, interval.high))),
             one.p.map_or("-".to_owned(), p_value),
         ];
-        let mean = match shown.needs_baseline() {
-            // A row does not hold it alone.
-            true => Entry::new(mean_value(shown, one.value)),
-            false => cell(shown, &one.rows),
+        // One that needs the baseline is in no row alone.
+        let mean = if shown.needs_baseline() {
+            Entry::new(mean_value(shown, one.value))
+        } else {
+            cell(shown, &one.rows)
         };
         let first = [Entry::new(place.to_string()), Entry::new(one.name.clone()), mean];
         let baseline = has_baseline.then(|| baseline(one));

@@ -48,6 +48,7 @@ mod run_text;
 mod split;
 mod split_config;
 mod split_rule;
+mod store;
 mod task;
 mod text_stream;
 mod tokenizer;

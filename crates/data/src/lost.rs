@@ -3,7 +3,7 @@
 //! Two 8-byte numbers each, little-endian: the token's place in the stream, and the lost bytes up to and with it. There is no such
 //! file where nothing is lost.
 
-use crate::tokens::Store;
+use crate::store::Store;
 use longwave_core::Result;
 use std::ops::Range;
 use std::path::Path;

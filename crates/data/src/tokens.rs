@@ -12,12 +12,11 @@
 
 use crate::lost::Lost;
 use crate::split::Split;
+use crate::store::Store;
 use crate::tokenizer::TokenBytes;
 use longwave_core::{Error, Result};
-use memmap2::Mmap;
 use std::fmt;
-use std::fs::File;
-use std::ops::{Deref, Range};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -94,37 +93,6 @@ enum Lengths {
     One,
     ById(Arc<[u32]>),
     Stored(Store),
-}
-
-/// Bytes of a file or of the program.
-pub(crate) enum Store {
-    Mapped(Mmap),
-    Owned(Vec<u8>),
-}
-
-impl Deref for Store {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        match self {
-            Self::Mapped(map) => map,
-            Self::Owned(bytes) => bytes,
-        }
-    }
-}
-
-impl Store {
-    #[expect(unsafe_code, reason = "only whoever maps a file knows that nothing writes to it")]
-    pub(crate) fn open(path: &Path) -> Result<Self> {
-        let failed = |error: std::io::Error| Error::io("read", path, &error);
-        let file = File::open(path).map_err(failed)?;
-        if file.metadata().map_err(failed)?.len() == 0 {
-            return Ok(Self::Owned(Vec::new())); // an empty file cannot be mapped everywhere
-        }
-        // SAFETY: nothing writes to the files of a cache entry once its folder has its name; an entry
-        // that is replaced is unlinked, which leaves the mapped content as it was.
-        unsafe { Mmap::map(&file) }.map(Self::Mapped).map_err(failed)
-    }
 }
 
 impl TokenFile {
@@ -298,9 +266,7 @@ impl TokenFile {
             }
         }
     }
-}
 
-impl TokenFile {
     /// Those of the [bytes](Self::bytes) at these places that no token stands for, and that are no blanks between tokens.
     ///
     /// # Panics

@@ -46,9 +46,14 @@ const OTHERS: [(&[u8], &str, &str); 10] = [
     (b"\xfe\xff", "text in UTF-16", "convert it, e.g. with `iconv -f UTF-16 -t UTF-8`"),
 ];
 
-/// What files that are packed begin with.
-const GZIP: [u8; 2] = [0x1f, 0x8b];
-const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+/// How a file is packed that begins so.
+fn packing_of(head: &[u8]) -> Packing {
+    match head {
+        [0x1f, 0x8b, ..] => Packing::Gzip,
+        [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Packing::Zstd,
+        _ => Packing::None,
+    }
+}
 
 /// Whether a file begins as text in UTF-16 without a mark does: letters of ASCII, each beside a zero.
 fn is_wide(head: &[u8]) -> bool {
@@ -93,11 +98,7 @@ pub(super) fn is_read(name: &str, says_split: bool) -> bool {
 /// What a file holds. Its first bytes say how it is packed, whatever its name says.
 pub(super) fn of(path: &Path) -> Result<(Format, Packing)> {
     let head = read_head(path, Packing::None)?;
-    let packing = match head.as_slice() {
-        [0x1f, 0x8b, ..] => Packing::Gzip,
-        [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Packing::Zstd,
-        _ => Packing::None,
-    };
+    let packing = packing_of(&head);
     let head = if packing == Packing::None { head } else { read_head(path, packing)? };
     let refused = |what: &str, hint: &str| {
         let within = if packing == Packing::None { "" } else { ", inside its packing" };
@@ -106,7 +107,7 @@ pub(super) fn of(path: &Path) -> Result<(Format, Packing)> {
     if let Some((_, what, hint)) = OTHERS.iter().find(|(start, ..)| head.starts_with(start)) {
         return refused(what, hint);
     }
-    if packing != Packing::None && (head.starts_with(&GZIP) || head.starts_with(&ZSTD)) {
+    if packing != Packing::None && packing_of(&head) != Packing::None {
         return refused("packed once more", "unpack it once, e.g. with `gunzip` or `unzstd`");
     }
     if is_wide(&head) {

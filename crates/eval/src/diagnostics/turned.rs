@@ -60,7 +60,7 @@ pub(super) struct Block<'a> {
 }
 
 impl Block<'_> {
-    /// Adds what its heads do; `prefer` is told of a head's keys how many prefer each band.
+    /// Adds what its heads do, and gives `prefer` each head with the number of its keys that prefer each band.
     pub(super) fn add(
         &self,
         what: &str,

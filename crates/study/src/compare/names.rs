@@ -1,8 +1,8 @@
 //! What each comparison is called: by its extensions, and by what else tells it from others of a list.
 
 use super::Comparison;
+use super::obstacle::{fields, shown};
 use crate::extensions::{Extension, Extensions};
-use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Fills in what the two sides were read with, in a word each.
@@ -49,9 +49,7 @@ pub(super) fn tell_apart(list: &mut [Comparison]) {
 
 /// The keys that a comparison was measured by, and its checkpoint. What the text was is said by others.
 fn settings(one: &Comparison) -> BTreeMap<String, String> {
-    let value = serde_json::to_value(&one.settings).unwrap_or_default();
-    let keys = value.as_object().into_iter().flatten().filter(|(key, _)| key.as_str() != "task");
-    let shown = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let keys = keys.filter(|(_, value)| !value.is_null()).map(|(key, value)| (key.clone(), shown(value)));
+    let keys = fields(&one.settings).into_iter().filter(|(key, value)| key != "task" && !value.is_null());
+    let keys = keys.map(|(key, value)| (key, shown(Some(&value))));
     keys.chain([("checkpoint".to_owned(), one.checkpoint.clone())]).collect()
 }

@@ -47,13 +47,17 @@ pub(super) fn differing(
     differing
 }
 
-fn compared(section: &str, a: &Map<String, Value>, b: &Map<String, Value>) -> Vec<Differing> {
-    let more = b.keys().filter(|key| !a.contains_key(*key));
-    let shown = |value: Option<&Value>| match value {
+/// A value as a message has it; `-` for none.
+pub(super) fn shown(value: Option<&Value>) -> String {
+    match value {
         None | Some(Value::Null) => "-".to_owned(),
         Some(Value::String(text)) => text.clone(),
         Some(value) => value.to_string(),
-    };
+    }
+}
+
+fn compared(section: &str, a: &Map<String, Value>, b: &Map<String, Value>) -> Vec<Differing> {
+    let more = b.keys().filter(|key| !a.contains_key(*key));
     a.keys()
         .chain(more)
         .filter(|key| a.get(*key) != b.get(*key))
@@ -62,7 +66,7 @@ fn compared(section: &str, a: &Map<String, Value>, b: &Map<String, Value>) -> Ve
 }
 
 /// What tells measurements apart; models may have been trained at other lengths.
-fn fields(settings: &Settings) -> Map<String, Value> {
+pub(super) fn fields(settings: &Settings) -> Map<String, Value> {
     let mut fields = object(&serde_json::to_value(settings).unwrap_or_default());
     fields.remove("train_length");
     fields

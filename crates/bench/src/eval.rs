@@ -7,7 +7,7 @@ use burn::tensor::{Device, Int, Tensor};
 use longwave_core::memory_check::available;
 use longwave_core::{Error, Result};
 use longwave_eval::memory_check;
-use longwave_model::config::Resolved;
+use longwave_model::resolved::Resolved;
 use longwave_model::upload;
 use longwave_model::{Gpt, Pass, Size};
 use longwave_train::{RunConfig, fresh_model};

@@ -9,7 +9,7 @@ use longwave_core::{Error, Result};
 use longwave_data::Dataset;
 use longwave_kernels::Precision;
 use longwave_kernels::device::counted;
-use longwave_model::config::Resolved;
+use longwave_model::resolved::Resolved;
 use longwave_train::schedule::Schedule;
 use longwave_train::{Run, RunConfig, Trainer, fresh_model};
 use std::cell::RefCell;

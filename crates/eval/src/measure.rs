@@ -20,7 +20,7 @@ use longwave_core::memory_check::available;
 use longwave_core::{Error, Result};
 use longwave_data::Dataset;
 use longwave_model::Gpt;
-use longwave_model::config::Resolved;
+use longwave_model::resolved::Resolved;
 use longwave_position::{ExtensionConfig, Lengths, Reading};
 use longwave_train::{RunConfig, VERSION};
 use serde_json::Value;

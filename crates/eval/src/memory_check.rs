@@ -4,7 +4,7 @@ use crate::scorer::texts_at_once;
 use longwave_core::memory_check::shortage;
 use longwave_core::{Error, Result};
 use longwave_model::Size;
-use longwave_model::config::Resolved;
+use longwave_model::resolved::Resolved;
 
 /// The memory that an evaluation takes: an estimate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

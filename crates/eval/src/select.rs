@@ -13,7 +13,7 @@ use crate::source::Source;
 use crate::sweep::Sweep;
 use longwave_core::{Error, Result};
 use longwave_data::{Dataset, Split};
-use longwave_model::config::Resolved;
+use longwave_model::resolved::Resolved;
 use longwave_position::{ExtensionConfig, Reading};
 use std::path::Path;
 

@@ -11,7 +11,7 @@ use burn::tensor::Device;
 use longwave_core::{Error, Result};
 use longwave_data::{Dataset, Note};
 use longwave_eval::{Evaluation, ResultRow, notes_of_other_texts};
-use longwave_model::config::Resolved;
+use longwave_model::resolved::Resolved;
 use longwave_model::{Gpt, Size};
 use longwave_position::Reading;
 use longwave_train::batch::TrainBatch;

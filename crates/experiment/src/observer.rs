@@ -6,7 +6,7 @@ use longwave_data::{Dataset, Note};
 use longwave_eval::Selection;
 use longwave_eval::measure::Progress;
 use longwave_model::Size;
-use longwave_model::config::Resolved;
+use longwave_model::resolved::Resolved;
 use longwave_train::metrics::Metric;
 use longwave_train::{Run, RunConfig};
 

@@ -5,7 +5,7 @@ use burn::tensor::Device;
 use longwave_core::Result;
 use longwave_eval::Obstacle;
 use longwave_model::complex_weights::WeightKind;
-use longwave_model::config::Resolved;
+use longwave_model::resolved::Resolved;
 use longwave_position::{Init, Reading};
 use longwave_train::{RunConfig, memory_check, reading_after};
 

@@ -14,7 +14,7 @@ use longwave_eval::memory_check::Need;
 use longwave_eval::{
     Evaluation, KeyTokens, ResultRow, Subject, TokenLog, evaluate, notes_of_other_texts, row, select,
 };
-use longwave_model::config::Resolved;
+use longwave_model::resolved::Resolved;
 use longwave_model::{Gpt, Size};
 use longwave_train::checkpoint::Meta;
 use longwave_train::run::{CheckpointId, existing_checkpoint, remove_leftovers};

@@ -1,6 +1,7 @@
 //! Which published architecture a model is, if it is one exactly.
 
-use longwave_model::config::{AttentionGate, FeedForwardKind, NormKind, QkNorm, Resolved};
+use longwave_model::config::{AttentionGate, FeedForwardKind, NormKind, QkNorm};
+use longwave_model::resolved::Resolved;
 use longwave_position::PositionConfig;
 use longwave_position::encodings::{learned, rope};
 use longwave_position::reading::{AttentionKind, LogNKind};

@@ -8,7 +8,7 @@ use crate::published::Scaled;
 use crate::run_block::{self, FORMAT, RUN_KEY, RunBlock};
 use longwave_core::config::{set, without_types};
 use longwave_core::{Error, Result, file};
-use longwave_model::config::Resolved;
+use longwave_model::resolved::Resolved;
 use longwave_train::{FileScaling, RunConfig, memory_check};
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};

@@ -14,7 +14,7 @@ use longwave_core::file::sha256_of;
 use longwave_core::memory_check::{available, product, shortage};
 use longwave_core::{Error, Result, file};
 use longwave_data::Tokenizer;
-use longwave_model::config::Resolved;
+use longwave_model::resolved::Resolved;
 use longwave_position::extensions::rope_parameters::rope_type;
 use longwave_position::{Dimensions, ExtensionConfig};
 use longwave_train::checkpoint::{self, Meta, StageReading};

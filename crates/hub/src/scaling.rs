@@ -3,7 +3,7 @@
 use crate::architecture::Architecture;
 use burn::tensor::Device;
 use longwave_core::{Error, Result};
-use longwave_model::config::Resolved;
+use longwave_model::resolved::Resolved;
 use longwave_position::extensions::rope_parameters::{Written, rope_type, written};
 use longwave_position::{ExtensionConfig, Init, Lengths};
 use longwave_train::checkpoint::StageReading;

@@ -7,7 +7,7 @@
 
 use crate::architecture::Architecture;
 use longwave_kernels::Layout;
-use longwave_model::config::Resolved;
+use longwave_model::resolved::Resolved;
 use longwave_position::PositionConfig;
 use longwave_position::encodings::rope;
 

@@ -3,10 +3,11 @@
 use crate::attention::{Attention, Rotations};
 use crate::canon::Canon;
 use crate::complex_weights::WeightKind;
-use crate::config::{CanonPlace, Resolved};
+use crate::config::CanonPlace;
 use crate::dropout::Dropout;
 use crate::feed_forward::FeedForward;
 use crate::norm::Norm;
+use crate::resolved::Resolved;
 use burn::module::Module;
 use burn::tensor::Tensor;
 use longwave_position::encoding::Rows;

@@ -8,8 +8,8 @@
 
 use crate::attention::{Attention, Rotations};
 use crate::canon::Canon;
-use crate::config::Resolved;
 use crate::gpt::Gpt;
+use crate::resolved::Resolved;
 use burn::tensor::kind::Basic;
 use burn::tensor::{Int, Tensor};
 use longwave_core::memory_check::product;

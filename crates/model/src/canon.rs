@@ -5,7 +5,8 @@
 //! matrix. A complex model has one number for both parts of a channel.
 
 use crate::complex_weights::WeightKind;
-use crate::config::{CanonPlace, Resolved};
+use crate::config::CanonPlace;
+use crate::resolved::Resolved;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use longwave_position::Init;

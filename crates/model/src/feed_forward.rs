@@ -1,7 +1,8 @@
 //! The feed-forward half of a block.
 
 use crate::complex_weights::{Groups, WeightKind};
-use crate::config::{FeedForwardKind, Resolved};
+use crate::config::FeedForwardKind;
+use crate::resolved::Resolved;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use longwave_kernels::Precision;

@@ -3,9 +3,9 @@
 use crate::attention::Rotations;
 use crate::block::{Block, BlockPass};
 use crate::complex_weights::WeightKind;
-use crate::config::Resolved;
 use crate::dropout::Dropout;
 use crate::norm::Norm;
+use crate::resolved::Resolved;
 use crate::segment_memory::SegmentMemory;
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Int, Tensor, TensorData};

@@ -1,6 +1,6 @@
 //! The GPT: embedding, pre-norm blocks, head. It knows no positional encoding by name.
 //!
-//! - [`config`]: `[model]` and the named sizes.
+//! - [`config`]: `[model]` and the named sizes; [`resolved`]: sizes with nothing left open.
 //! - [`gpt`]: the model, from tokens to losses.
 //! - [`block`], [`attention`], [`feed_forward`], [`activation`], [`norm`]: its parts.
 //! - [`segments`]: a long text in pieces; [`segment_memory`]: what one piece knows of those before.
@@ -26,6 +26,7 @@ pub mod feed_forward;
 pub mod generate;
 pub mod gpt;
 pub mod norm;
+pub mod resolved;
 pub mod segment_memory;
 pub mod segments;
 pub mod size;

@@ -1,7 +1,7 @@
 //! What a model costs, before anything is trained.
 
-use crate::config::Resolved;
 use crate::gpt::Gpt;
+use crate::resolved::Resolved;
 use burn::module::Module;
 use longwave_core::memory_check::product;
 use longwave_kernels::logits_at_once;

@@ -4,7 +4,7 @@ use crate::run_config::RunConfig;
 use burn::tensor::Device;
 use longwave_core::memory_check::{available, shortage};
 use longwave_core::{Error, Result};
-use longwave_model::config::Resolved;
+use longwave_model::resolved::Resolved;
 use longwave_model::{Gpt, Size};
 use longwave_position::Init;
 

@@ -8,7 +8,7 @@ use burn::tensor::Device;
 use longwave_core::{Error, Result};
 use longwave_data::Tokenizer;
 use longwave_model::Gpt;
-use longwave_model::config::Resolved;
+use longwave_model::resolved::Resolved;
 use longwave_position::layout::TextLayout;
 use longwave_position::{ExtensionConfig, Init, Lengths, Positions, Reading};
 

@@ -8,7 +8,7 @@ use burn::tensor::Device;
 use longwave_core::Result;
 use longwave_data::Tokenizer;
 use longwave_model::Gpt;
-use longwave_model::config::Resolved;
+use longwave_model::resolved::Resolved;
 use std::path::Path;
 
 /// A trained model with its tokenizer.

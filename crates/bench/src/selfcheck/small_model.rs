@@ -3,7 +3,7 @@
 use super::list;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_core::Error;
-use longwave_model::config::Resolved;
+use longwave_model::resolved::Resolved;
 use longwave_model::{Gpt, ModelConfig, Pass};
 use longwave_position::{Init, PositionConfig, Positions};
 use longwave_train::parameters;

@@ -15,7 +15,7 @@ use longwave_eval::{Sample, memory_check};
 use longwave_experiment::{FoundRun, reading_of};
 use longwave_inspect::typeset::SYMBOLS;
 use longwave_inspect::{Attention, Detail, ModelPart, Picture, View, catalog, charts, pictures, tables};
-use longwave_model::config::Resolved;
+use longwave_model::resolved::Resolved;
 use longwave_model::{Gpt, Size};
 use longwave_position::{Lengths, Reading, Tokens};
 use longwave_train::Trained;

@@ -7,7 +7,7 @@ use crate::source::Source;
 use crate::text::{Material, Text};
 use longwave_core::{Error, Result};
 use longwave_data::Split;
-use longwave_model::config::Resolved;
+use longwave_model::resolved::Resolved;
 use std::fmt::Display;
 use std::ops::Range;
 

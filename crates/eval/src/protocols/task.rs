@@ -10,7 +10,7 @@ use crate::text::{Material, Text};
 use longwave_core::memory_check::{product, shortage};
 use longwave_core::{Error, Result};
 use longwave_data::Split;
-use longwave_model::config::Resolved;
+use longwave_model::resolved::Resolved;
 use std::ops::Range;
 
 const SEQUENCES: Key = Key::count("sequences", "sequences asked at each length. Default: 256.");

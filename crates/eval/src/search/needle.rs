@@ -18,7 +18,7 @@ use longwave_core::memory_check::available;
 use longwave_core::{Error, Result};
 use longwave_data::{Questions, TokenFile};
 use longwave_model::Size;
-use longwave_model::config::Resolved;
+use longwave_model::resolved::Resolved;
 use longwave_position::Reading;
 
 /// Tokens of a needle, where the window is long enough.

@@ -11,7 +11,7 @@ use crate::architecture::Architecture;
 use crate::run_block::{CHECKSUM_KEY, RUN_KEY};
 use longwave_core::error::nearest;
 use longwave_core::{Error, Result};
-use longwave_model::config::Resolved;
+use longwave_model::resolved::Resolved;
 use longwave_position::ExtensionConfig;
 use longwave_position::extensions::rope_parameters::Rotary;
 use longwave_train::{FileScaling, Imported, RunConfig};

@@ -1,7 +1,8 @@
 //! `config.json` of a model of ours.
 
 use crate::architecture::Architecture;
-use longwave_model::config::{FeedForwardKind, Resolved};
+use longwave_model::config::FeedForwardKind;
+use longwave_model::resolved::Resolved;
 use longwave_position::PositionConfig;
 use longwave_position::encodings::{learned, rope};
 use serde_json::{Map, Value, json};

@@ -5,9 +5,8 @@
 
 use super::reading::Torch;
 use longwave_core::{Error, Result};
-use longwave_model::config::{
-    AttentionGate, CanonPlace, FeedForwardKind, ModelConfig, NormKind, QkNorm, Resolved,
-};
+use longwave_model::config::{AttentionGate, CanonPlace, FeedForwardKind, ModelConfig, NormKind, QkNorm};
+use longwave_model::resolved::Resolved;
 use longwave_position::reading::{AttentionKind, Remainder};
 use longwave_position::{encodings, extensions};
 use longwave_train::RunConfig;

@@ -21,8 +21,9 @@ pub use rotations::Rotations;
 pub use route::route_in_words;
 
 use crate::complex_weights::{Groups, WeightKind};
-use crate::config::{QkNorm, Resolved};
+use crate::config::QkNorm;
 use crate::norm::Norm;
+use crate::resolved::Resolved;
 use attend::{attend_by_distance, attend_in, described_maps};
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;

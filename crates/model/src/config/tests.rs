@@ -1,6 +1,7 @@
 //! Sizes that are filled in, and sizes that are rejected.
 
 use super::*;
+use longwave_position::encoding::MAX_SIZE;
 use longwave_position::reading::EntmaxKeys;
 
 #[test]

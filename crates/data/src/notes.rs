@@ -1,5 +1,6 @@
 //! What a user should know of how a corpus was read.
 
+use crate::cache::Content;
 use crate::config::DataConfig;
 use crate::corpus::{Corpus, listed};
 use crate::noticed::Noticed;
@@ -30,7 +31,8 @@ impl fmt::Display for Note {
 }
 
 /// The notes on a corpus that was read by `config`.
-pub(crate) fn of(corpus: &Corpus, noticed: &Noticed, config: &DataConfig) -> Vec<Note> {
+pub(crate) fn of(corpus: &Corpus, content: &Content, config: &DataConfig) -> Vec<Note> {
+    let Content { noticed, tokenizer, .. } = content;
     let mut notes = Vec::new();
     let mut note = |label, text: String| notes.push(Note { label: Some(label), text });
     note("splits", in_words(corpus, noticed));
@@ -66,6 +68,14 @@ pub(crate) fn of(corpus: &Corpus, noticed: &Noticed, config: &DataConfig) -> Vec
     for (split, unread) in Split::ALL.into_iter().zip(noticed.unread.unwrap_or_default()) {
         let split = if corpus.whole { Split::Test } else { split };
         notes.extend(of_unread(split, unread));
+    }
+    if let merged @ [_, ..] = tokenizer.merged() {
+        let text = format!(
+            "the tokenizer reads {}: losses and bits per byte are of a text with less in it, and not to be compared with those of a \
+             tokenizer that keeps them apart",
+            merged.join(" and ")
+        );
+        notes.push(Note { label: None, text });
     }
     notes
 }

@@ -26,6 +26,14 @@ fn two_runs_of_one_seed_are_the_same_and_another_seed_differs() {
     assert!(!same(&project.path("a").join(MODEL), &project.path("c").join(MODEL)));
 }
 
+#[test]
+fn resume_without_a_run_begins_one_and_says_so() {
+    let project = Project::new();
+    let said = "`a` holds no run yet, so one begins";
+    assert!(project.train(&["--out", "a", "--resume"]).stderr.contains(said));
+    assert!(!project.train(&["--out", "a", "--resume"]).stderr.contains(said));
+}
+
 /// A row without its checksum, as somebody leaves it who changes it on purpose.
 fn unsealed(line: &str) -> String {
     format!("{}}}", &line[..line.rfind(",\"checksum\"").unwrap()])

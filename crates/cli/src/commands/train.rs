@@ -3,6 +3,7 @@
 use crate::configs::{default_folder, read_config, warn};
 use crate::device_check;
 use crate::options::{Compute, ConfigArgument, parsed};
+use crate::output::status;
 use crate::study_runner::run_seeds;
 use crate::tables::{print_tables, renew_report};
 use crate::terminal::Terminal;
@@ -46,6 +47,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
     warn(&config.warnings);
     let folder = out.clone().unwrap_or_else(|| default_folder(&config.run));
+    if *resume && !folder.join("config.toml").exists() {
+        status(&format!("resume    `{}` holds no run yet, so one begins", folder.display()));
+    }
     let mut machine = compute.open()?;
     device_check::before_training(&mut machine)?;
     let rows = experiment(config, &folder, *resume, &machine, &mut Terminal::default())?;

@@ -41,6 +41,12 @@ pub(super) fn explain(table: &Table, section: &str, path: &str, message: &str) -
     let key = join(section, path);
     let wanted = wanted(message);
     let error = match lookup(table, path) {
+        // TOML has no such number, so that a `--set` of one is taken for a string.
+        Some(Value::String(digits))
+            if wanted.starts_with("it must be a whole number") && is_number(digits) =>
+        {
+            Error::value(&key, digits, format!("it must be at most {}", i64::MAX))
+        }
         Some(value) => Error::value(&key, value, wanted),
         None => Error::usage(format!("`{key}`: {wanted}")),
     };
@@ -51,6 +57,10 @@ pub(super) fn explain(table: &Table, section: &str, path: &str, message: &str) -
         (None, Some(near)) => error.hint(format!("did you mean `{near}`?")),
         (None, None) => error.hint("`longwave schema` prints every key and what it allows"),
     }
+}
+
+fn is_number(text: &str) -> bool {
+    text.len() > 18 && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// What serde expected, in the words of a config rather than those of the program.
@@ -187,6 +197,14 @@ mod tests {
         inner: Option<Box<Kinds>>,
         table: std::collections::BTreeMap<String, u8>,
         several: Option<crate::OneOrMany<Choice>>,
+    }
+
+    #[test]
+    fn a_number_that_is_too_large_is_called_so() {
+        let error = |text: &str| read::<Kinds>(&text.parse().unwrap(), "").unwrap_err();
+        let large = error("count = '99999999999999999999'");
+        assert!(large.message().ends_with("it must be at most 9223372036854775807"), "{large}");
+        assert!(error("count = '12'").message().ends_with("it must be a whole number of at least 0"));
     }
 
     #[test]

@@ -183,10 +183,11 @@ impl Dataset {
         let entry = CacheEntry::new(&cache, &key);
         let opened = |content: Content, cached| {
             let bos = content.tokenizer.bos(&config.bos)?;
+            let notes = notes::of(&corpus, &content, config);
             let splits = content.splits.map(|tokens| tokens.with_bos(bos));
             Ok(Self {
                 config: config.clone(),
-                notes: notes::of(&corpus, &content.noticed, config),
+                notes,
                 content: Content { splits, ..content },
                 key,
                 cached,

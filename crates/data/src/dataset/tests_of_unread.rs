@@ -186,3 +186,19 @@ fn keys_of_lines_and_rows_are_refused_of_plain_text() {
         assert!(error.hint_text().is_some());
     }
 }
+
+#[test]
+fn a_tokenizer_without_capitals_is_warned_of() {
+    let (folder, config) = corpus(["abc", "abc", "ABC"], None);
+    let path = folder.path().join("tokenizer.json");
+    let mut tokenizer: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    tokenizer["normalizer"] = json!({ "type": "Lowercase" });
+    fs::write(&path, tokenizer.to_string()).unwrap();
+    for _ in 0..2 {
+        let dataset = open(&config).unwrap();
+        assert_eq!(dataset.tokens(Split::Test).len(), 3);
+        let said = said(&dataset);
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert!(said[0].starts_with("warning: the tokenizer reads capitals as small letters: "), "{said:?}");
+    }
+}

@@ -45,6 +45,8 @@ struct Model {
     unknown: Option<u32>,
     /// Whether its normalizer may take characters away.
     may_delete: bool,
+    /// What its normalizer makes equal.
+    merged: Vec<&'static str>,
     /// Whether its decoder makes characters of tokens that are bytes.
     joins_bytes: bool,
 }
@@ -102,9 +104,10 @@ impl Tokenizer {
         let token_bytes = byte_level_lengths(&json, vocab_size).map_or(TokenBytes::ByPlace, TokenBytes::ById);
         let of_word = json["model"]["unk_token"].as_str().and_then(|word| inner.token_to_id(word));
         let unknown = of_word.or_else(|| u32::try_from(json["model"]["unk_id"].as_u64()?).ok());
-        let may_delete = unread::may_delete(&json["normalizer"]);
+        let normalizer = &json["normalizer"];
+        let (may_delete, merged) = (unread::may_delete(normalizer), unread::merged(normalizer));
         let joins_bytes = bytes::joins(&json["decoder"]);
-        let model = Model { inner, vocab_size, token_bytes, unknown, may_delete, joins_bytes };
+        let model = Model { inner, vocab_size, token_bytes, unknown, may_delete, merged, joins_bytes };
         Ok(Self { kind: Vocabulary::Model(Arc::new(model)) })
     }
 
@@ -166,6 +169,14 @@ impl Tokenizer {
                 .get_ids()
                 .to_vec(),
         })
+    }
+
+    /// What the tokenizer makes equal though a reader tells it apart, in words.
+    pub(crate) fn merged(&self) -> &[&'static str] {
+        match &self.kind {
+            Vocabulary::Bytes => &[],
+            Vocabulary::Model(model) => &model.merged,
+        }
     }
 
     /// How much of a text its tokens do not stand for.

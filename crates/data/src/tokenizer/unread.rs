@@ -41,6 +41,27 @@ pub(super) fn may_delete(normalizer: &Value) -> bool {
         || normalizer["normalizers"].as_array().is_some_and(|all| all.iter().any(may_delete))
 }
 
+/// What a normalizer makes equal though a reader tells it apart, in words; empty of one that does not.
+pub(super) fn merged(normalizer: &Value) -> Vec<&'static str> {
+    let says = |key: &str, otherwise: bool| normalizer[key].as_bool().unwrap_or(otherwise);
+    let (case, accents) = match normalizer["type"].as_str().unwrap_or_default() {
+        "Lowercase" => (true, false),
+        "StripAccents" => (false, true),
+        // Accents go with the case unless something else is said.
+        "BertNormalizer" => (says("lowercase", true), says("strip_accents", says("lowercase", true))),
+        _ => (false, false),
+    };
+    let mut merged = Vec::new();
+    merged.extend(case.then_some("capitals as small letters"));
+    merged.extend(accents.then_some("letters without their accents"));
+    for inner in normalizer["normalizers"].as_array().into_iter().flatten() {
+        merged.extend(self::merged(inner));
+    }
+    merged.sort_unstable();
+    merged.dedup();
+    merged
+}
+
 /// The bytes of a text that its tokens leave out: what the normalizer takes away, and what lies between the places of
 /// tokens and is no blank. In order, and none of them twice.
 ///
@@ -180,6 +201,25 @@ mod tests {
             (json!({ "type": "NFC" }), "ab", [2, 0, 0]),
         ] {
             assert_eq!(unread(&half_an_alphabet(normalizer.clone(), false), text), expected, "{normalizer}");
+        }
+    }
+
+    #[test]
+    fn letters_that_a_normalizer_makes_equal_are_named() {
+        let (case, accents) = ("capitals as small letters", "letters without their accents");
+        let bert = |lowercase: bool, strip: Value| json!({ "type": "BertNormalizer", "lowercase": lowercase, "strip_accents": strip });
+        let lower = json!({ "type": "Lowercase" });
+        let both = json!([{ "type": "NFD" }, lower, { "type": "StripAccents" }, lower]);
+        for (normalizer, expected) in [
+            (Value::Null, vec![]),
+            (json!({ "type": "NFC" }), vec![]),
+            (lower.clone(), vec![case]),
+            (json!({ "type": "Sequence", "normalizers": both }), vec![case, accents]),
+            (bert(true, Value::Null), vec![case, accents]),
+            (bert(true, json!(false)), vec![case]),
+            (bert(false, Value::Null), vec![]),
+        ] {
+            assert_eq!(merged(&normalizer), expected, "{normalizer}");
         }
     }
 

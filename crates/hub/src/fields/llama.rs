@@ -6,8 +6,11 @@ use crate::architecture::Architecture;
 use longwave_core::{Error, Result};
 use serde_json::{Value, json};
 
-/// `sliding_window` of a Mistral that does not say it.
-const MISTRAL_WINDOW: usize = 4096;
+/// `sliding_window` of a Mistral or Qwen that does not say it.
+const WINDOW: usize = 4096;
+
+/// `rope_theta` of a `SmolLM3` that does not say it; that of the others is 10,000.
+const SMOLLM3_BASE: f64 = 2e6;
 
 /// `max_window_layers` of a Qwen that does not say it.
 const QWEN_FULL_LAYERS: usize = 28;
@@ -24,7 +27,8 @@ struct Layer {
 
 impl Fields {
     pub(super) fn llama(&mut self, architecture: Architecture) -> Result<Described> {
-        let (base, share) = self.rotation(1.0)?;
+        let default = if architecture == Architecture::SmolLm3 { SMOLLM3_BASE } else { 1e4 };
+        let (base, share) = self.rotation(default, 1.0)?;
         let (layers, width, heads) =
             (self.layers("num_hidden_layers")?, self.size("hidden_size")?, self.size("num_attention_heads")?);
         // What is left out means as many as there are heads in a Llama, and a constant in the others.
@@ -99,7 +103,7 @@ impl Fields {
             let given = if self.left.contains_key("sliding_window") && !null {
                 Some(self.size("sliding_window")?)
             } else {
-                (always && !null).then_some(MISTRAL_WINDOW)
+                (!null).then_some(WINDOW)
             };
             self.take("sliding_window");
             let used = always || self.flag("use_sliding_window", false)?;

@@ -94,13 +94,14 @@ impl Fields {
         }
     }
 
-    /// Base and rotated share. What is said of a scaling is kept aside. Read before `layer_types` is taken.
-    pub(super) fn rotation(&mut self, default_share: f64) -> Result<(f64, f64)> {
+    /// Base and rotated share, with those of a file that does not say them. What is said of a scaling is kept aside. Read before
+    /// `layer_types` is taken.
+    pub(super) fn rotation(&mut self, default_base: f64, default_share: f64) -> Result<(f64, f64)> {
         let rotary = rope_parameters::of_model(&self.left)?;
         for key in rope_parameters::FIELDS {
             self.left.remove(key);
         }
-        let read = (rotary.base.unwrap_or(1e4), rotary.share.unwrap_or(default_share));
+        let read = (rotary.base.unwrap_or(default_base), rotary.share.unwrap_or(default_share));
         self.rotary = Some(rotary);
         Ok(read)
     }
@@ -113,7 +114,7 @@ impl Fields {
         self.only("attention_bias", &json!(false), false)?;
         self.only("is_decoder", &json!(false), true)?;
         let eps = self.eps("layer_norm_eps", 1e-5)?;
-        let (base, share) = self.rotation(0.25)?;
+        let (base, share) = self.rotation(1e4, 0.25)?;
         let tied = self.flag("tie_word_embeddings", false)?;
         let inner = self.size("intermediate_size")?;
         let model = table(&json!({

@@ -125,6 +125,21 @@ fn relatives_of_llama_say_what_their_layers_read() {
     let found = position("qwen2", used).unwrap();
     let pattern: Vec<_> = found["pattern"].as_array().unwrap().iter().map(toml::Value::as_integer).collect();
     assert_eq!((pattern, found["layers"][1]["window"].as_integer()), (vec![Some(0), Some(1)], Some(48)));
+    // A file may leave out what its architecture has a default for, which is not that of a Llama.
+    let left_out = json!({ "use_sliding_window": true, "max_window_layers": 0 });
+    for kind in ["qwen2", "qwen3"] {
+        assert_eq!(position(kind, left_out.clone()).unwrap(), windowed(4096));
+    }
+    let none = json!({ "use_sliding_window": true, "max_window_layers": 0, "sliding_window": null });
+    assert_eq!(position("qwen2", none).unwrap(), rope);
+    let base = |kind: &str| {
+        let every_layer = json!({ "rope_theta": null, "no_rope_layers": [1, 1] });
+        let more = if kind == "smollm3" { every_layer } else { json!({ "rope_theta": null }) };
+        position(kind, more).unwrap()["base"].as_float()
+    };
+    assert_eq!((base("llama"), base("smollm3")), (Some(1e4), Some(2e6)));
+    let nulls = json!({ "partial_rotary_factor": null, "original_max_position_embeddings": null });
+    assert_eq!(position("llama", nulls).unwrap(), rope);
     let listed = json!({ "sliding_window": 48, "layer_types": ["sliding_attention", "full_attention"] });
     assert_eq!(position("mistral", listed.clone()).unwrap()["layers"][0]["window"].as_integer(), Some(48));
     assert!(position("llama", listed).unwrap_err().message().contains("layer_types"));

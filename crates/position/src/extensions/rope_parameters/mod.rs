@@ -89,7 +89,7 @@ pub fn of_model(config: &Map<String, Json>) -> Result<Rotary> {
     let source = Source::of_config(config, "")?.unwrap_or_else(|| Source {
         section: String::new(),
         keys: Map::new(),
-        around: config.clone(),
+        around: without_nulls(config),
         by_kind: false,
     });
     let (base, share) = (source.base()?, source.share()?);
@@ -124,6 +124,12 @@ pub fn rope_type(parameters: &Map<String, Json>) -> Option<&Json> {
     parameters.get("rope_type").or_else(|| parameters.get("type"))
 }
 
+/// The fields that say something: `null` means the same as no such field.
+fn without_nulls(config: &Map<String, Json>) -> Map<String, Json> {
+    let said = config.iter().filter(|(_, value)| !value.is_null());
+    said.map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
 /// The object and, of a whole `config.json`, the fields around it.
 struct Source {
     section: String,
@@ -142,10 +148,8 @@ impl Source {
         for key in COMMON {
             keys.extend(config.get(key).map(|value| (key.to_owned(), value.clone())));
         }
-        let mut around = config.clone();
-        around.retain(|_, value| !value.is_null());
         let section = format!("{section}{dot}{}", held.name);
-        Ok(Some(Self { section, keys, around, by_kind: held.by_kind }))
+        Ok(Some(Self { section, keys, around: without_nulls(config), by_kind: held.by_kind }))
     }
 
     /// The object alone.

@@ -408,6 +408,6 @@ fn measure(
     (row.tokens, row.bytes) = (tally.tokens(), tally.bytes());
     (row.documents, row.skipped_documents) = (tally.documents(), tally.skipped_documents());
     let sums = tally.sums();
-    row.per_document = (sums.tokens.len() <= DocumentSums::MOST).then_some(sums);
+    row.per_document = (sums.scored() <= DocumentSums::MOST).then_some(sums);
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! Parts of the one document that a split has, which take the place of documents where errors are over these.
 //!
 //! A text of one document, such as the whole of a novel, has no errors over documents. So its windows are dealt to blocks that
-//! follow each other, each of [`WINDOWS`] windows of the longest length at least. A block's windows depend on each other; two
-//! blocks hardly do, since they are much longer than what a token depends on. Their sums are taken as those of documents: the
+//! follow each other, each as long as [`WINDOWS`] windows of the longest length that do not overlap, at least: more windows where
+//! they overlap. A block's windows depend on each other; two blocks hardly do, since they are much longer than what a token depends on. Their sums are taken as those of documents: the
 //! method of block means, also called subseries values.
 //!
 //! Source: E. Carlstein, "The use of subseries values for estimating the variance of a general statistic from a stationary
@@ -14,7 +14,7 @@ use crate::source::Source;
 use crate::text::Material;
 use longwave_core::Result;
 
-/// The fewest windows of a block.
+/// The fewest windows of a block, and how often its tokens hold the longest window at least.
 pub const WINDOWS: usize = 16;
 
 /// What the sums of a measurement are over: documents, or blocks of the one document.
@@ -41,13 +41,15 @@ impl Parts {
         if !is_of_one_document(&block.windows(shortest, &text)?) {
             return Ok(Self::default());
         }
-        Ok(Self::of_windows(&block.windows(longest, &text)?))
+        Ok(Self::of_windows(&block.windows(longest, &text)?, longest))
     }
 
-    /// The blocks of the windows of the longest length.
-    fn of_windows(plan: &Plan) -> Self {
+    /// The blocks of the windows of the longest length, all of one document.
+    fn of_windows(plan: &Plan, longest: usize) -> Self {
         let windows = plan.windows.len();
-        let blocks = windows / WINDOWS;
+        let [first, last] = [plan.windows.first(), plan.windows.last()];
+        let tokens = last.zip(first).map_or(0, |(last, first)| last.end - first.start);
+        let blocks = (windows / WINDOWS).min(tokens / (WINDOWS * longest));
         // As even as whole windows allow.
         let cuts = (1..blocks).map(|block| plan.windows[block * windows / blocks].first);
         Self { cuts: cuts.collect() }
@@ -85,7 +87,7 @@ mod tests {
     fn blocks_have_sixteen_windows_at_least_and_are_even() {
         // 37 windows of 8 targets: two blocks, of 18 and 19 windows.
         let plan = |length| fixed_target(&[37 * 32 + 1], length, 8, 32, 32, None);
-        let parts = Parts::of_windows(&plan(32));
+        let parts = Parts::of_windows(&plan(32), 32);
         let mut sizes = vec![0; parts.count(1)];
         plan(32).windows.iter().for_each(|window| sizes[parts.of_window(window)] += 1);
         assert_eq!(sizes, [18, 19]);
@@ -101,9 +103,21 @@ mod tests {
     }
 
     #[test]
+    fn windows_that_overlap_make_no_shorter_blocks() {
+        // 1,025 tokens are 32 windows of 32 and the first token of all, however many windows are read in them.
+        for stride in [32, 16, 4, 1] {
+            let plan = fixed_target(&[1025], 32, stride, 32, stride, None);
+            let parts = Parts::of_windows(&plan, 32);
+            assert_eq!(parts.count(1), 2, "{stride}: {} windows", plan.windows.len());
+            let of_first = plan.windows.iter().filter(|window| parts.of_window(window) == 0).count();
+            assert_eq!(of_first, plan.windows.len() / 2);
+        }
+    }
+
+    #[test]
     fn few_windows_make_no_blocks_and_documents_stay_what_they_are() {
         let few = fixed_target(&[31 * 32 + 1], 32, 8, 32, 32, None);
-        assert!(!Parts::of_windows(&few).are_blocks());
+        assert!(!Parts::of_windows(&few, 32).are_blocks());
         assert!(!is_of_one_document(&fixed_target(&[200, 200], 32, 8, 32, 32, None)));
         assert_eq!((Parts::default().count(3), Parts::default().of_window(&few.windows[5])), (3, 0));
     }

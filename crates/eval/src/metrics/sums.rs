@@ -46,8 +46,8 @@ enum Sums {
 }
 
 impl DocumentSums {
-    /// Rows keep the sums of up to so many documents, about 250 kB a row.
-    pub const MOST: usize = 10_000;
+    /// Rows keep the sums of up to so many scored documents, about 2.5 MB a row.
+    pub const MOST: usize = 100_000;
 
     /// Documents of so many scored tokens each, without sums.
     pub fn new(tokens: Vec<u64>) -> Self {
@@ -64,6 +64,11 @@ impl DocumentSums {
     pub fn with_counts(mut self, name: &str, counts: Vec<u64>) -> Self {
         self.sums.push((name.to_owned(), Sums::Counts(counts)));
         self
+    }
+
+    /// How many documents were scored.
+    pub(crate) fn scored(&self) -> usize {
+        self.tokens.iter().filter(|tokens| **tokens > 0).count()
     }
 
     /// Checks that every list has one number for each document.

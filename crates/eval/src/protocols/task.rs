@@ -3,7 +3,7 @@
 use super::keys::{Key, Keys, WINDOWS_PER_DOCUMENT};
 use super::rules::{Documents, Given, Rules};
 use crate::memory_check;
-use crate::metrics::Metric;
+use crate::metrics::{DocumentSums, Metric};
 use crate::plan::{Plan, Window};
 use crate::source::Source;
 use crate::text::{Material, Text};
@@ -33,7 +33,14 @@ impl Rules for Task {
     }
 
     fn resolve(&self, block: &Given<'_>) -> Result<Keys> {
-        Ok(Keys::default().with(SEQUENCES, block.get(SEQUENCES).unwrap_or(256)))
+        let sequences = block.get(SEQUENCES).unwrap_or(256);
+        if sequences > DocumentSums::MOST {
+            let allowed = format!("it must be at most {}", DocumentSums::MOST);
+            return Err(block
+                .error(SEQUENCES.name, sequences, allowed)
+                .hint("256 are asked at every length unless given; 10,000 know a share to one part in 100"));
+        }
+        Ok(Keys::default().with(SEQUENCES, sequences))
     }
 
     /// A task makes its own sequences, each with one window.

@@ -5,6 +5,7 @@ use super::order::length_of_order;
 use super::{Cell, Spread, TableRow};
 use crate::block::{Block, Line, multiple};
 use longwave_eval::label::assigned;
+use longwave_eval::metrics::DocumentSums;
 use longwave_eval::parts::WINDOWS;
 use longwave_eval::text::Material;
 use longwave_eval::{Metric, ResultRow, ScoredTokens, Scoring, Settings, WINDOW_BASELINE};
@@ -113,15 +114,17 @@ pub(super) fn notes(block: &Block, rows: &[TableRow], metric: Metric) -> Vec<Str
     } else if cells.iter().any(|cell| cell.error.is_some()) {
         let unit = block.rows().next().map_or("document", ResultRow::unit);
         let of = if unit == "block" {
-            format!(" of {WINDOWS} windows or more of the one document")
+            format!(" of the one document, each as long as {WINDOWS} windows or longer")
         } else {
             String::new()
         };
         notes.push(format!("± is one standard error over {unit}s{of}"));
     } else if block.rows().any(|row| row.documents == 1) {
         let unit = block.settings.protocol.material().unit();
-        let more = format!("; {} windows of it would make two blocks", 2 * WINDOWS);
-        let more = if unit == "document" { more } else { String::new() };
+        let more = format!("; {} windows of it that do not overlap would make two blocks", 2 * WINDOWS);
+        let has_blocks =
+            matches!(block.settings.protocol.material(), Material::Documents | Material::Watched);
+        let more = if has_blocks { more } else { String::new() };
         notes.push(format!("one {unit} alone was scored, so there is no ±{more}"));
     }
     notes.extend(marks(block, &cells, metric, "length"));
@@ -130,6 +133,7 @@ pub(super) fn notes(block: &Block, rows: &[TableRow], metric: Metric) -> Vec<Str
     }
     notes.extend(across(block).map(str::to_owned));
     notes.extend(many_unknown(block));
+    notes.extend(without_sums(block));
     notes.extend(devices_that_do_not_repeat(block));
     if let (true, Some(longest)) =
         (cells.iter().any(|cell| cell.metric == Metric::Difference), block.lengths.last())
@@ -151,6 +155,17 @@ fn many_unknown(block: &Block) -> Option<String> {
          so losses and perplexities are too low",
         100.0 * share
     ))
+}
+
+/// What is missing where a row has more documents than it keeps the sums of.
+fn without_sums(block: &Block) -> Option<String> {
+    let most = DocumentSums::MOST;
+    block.rows().any(|row| row.per_document.is_none() && row.documents > most).then(|| {
+        format!(
+            "a row keeps the sums of {most} documents at most, and more were scored: there are no differences between readings, and \
+             `compare` has no errors over documents"
+        )
+    })
 }
 
 /// The devices whose rows come out with other last digits when they are measured again.

@@ -15,7 +15,7 @@ use crate::difference::{Over, PairedDifference};
 use crate::sample::Sample;
 use crate::statistics::{adjusted, mean};
 use longwave_core::{Error, Result};
-use longwave_eval::{Metric, ResultRow, Settings};
+use longwave_eval::{DocumentSums, Metric, ResultRow, Settings};
 use serde::Serialize;
 use serde_json::Value;
 use side::Reading;
@@ -82,6 +82,9 @@ pub struct Comparison {
     pub unit: &'static str,
     /// Paired documents, or what stands for them.
     pub documents: usize,
+    /// Whether a side has more documents than its row keeps the sums of.
+    #[serde(skip)]
+    keeps_no_sums: bool,
     /// Paired seeds.
     pub seeds: usize,
 }
@@ -277,6 +280,13 @@ impl Found {
                     .to_owned(),
             );
         }
+        let many = |one: &Comparison| one.keeps_no_sums && one.seeds == 1;
+        if self.list.iter().any(|(one, _)| many(one)) {
+            let most = DocumentSums::MOST;
+            notes.push(format!(
+                "rows of more than {most} documents keep no sums of them: there is no interval over documents"
+            ));
+        }
         notes.extend(self.list.iter().find(|(one, _)| !one.same_tokens).map(|(one, _)| {
             let [a, b] = one.bytes;
             format!(
@@ -332,6 +342,9 @@ fn comparison(
         bytes: [a.bytes, b.bytes],
         unit: a.unit(),
         documents: difference.documents,
+        keeps_no_sums: [a, b]
+            .iter()
+            .any(|row| row.per_document.is_none() && row.documents > DocumentSums::MOST),
         seeds: difference.seeds,
     };
     Some((comparison, difference))

@@ -3,7 +3,7 @@
 use crate::plan::Plan;
 use crate::plan::job::{Origin, data_text, key_of};
 use crate::store::{Store, Work};
-use longwave_core::Result;
+use longwave_core::{Error, Result};
 use longwave_eval::Evaluation;
 use longwave_experiment::Config;
 use longwave_train::run::{CheckpointId, checkpoint_path};
@@ -39,10 +39,32 @@ impl Plan {
         Ok(hint)
     }
 
+    /// Checks that the runs whose best step is read were validated at the steps that their configs say: a run that went on from a stored
+    /// one, for a study that reads the last step, holds the validations of that.
+    pub fn check_best(&self, store: &Store) -> Result<()> {
+        let of_best = self.jobs().filter(|(_, job)| reads_best(&job.config));
+        for (index, job) in of_best {
+            let folder = store.run(&job.key);
+            if !job.config.run.was_validated_as_said(&folder)? {
+                let title = self.runs[index].title();
+                return Err(Error::failed(format!(
+                    "the stored run of `{title}`, {}, went on from a run that was validated at other steps: its best step may not be that \
+                     of a run made in one go",
+                    job.key
+                ))
+                .hint(format!(
+                    "remove `{}` to train it anew, or give the study the `train.validate_every` of the shorter run",
+                    folder.display()
+                )));
+            }
+        }
+        Ok(())
+    }
+
     fn source(&self, config: &Config, store: &Store, stored: &Stored) -> Result<Option<Origin>> {
         let Some(content) = self.contents.get(&data_text(&config.run.data)) else { return Ok(None) };
         let Some(candidates) = stored.get(&config.run.beginning()?) else { return Ok(None) };
-        let reads_best = config.evaluations().iter().any(Evaluation::reads_best);
+        let reads_best = reads_best(config);
         let mut best: Option<Origin> = None;
         for (key, other) in candidates {
             // The key proves that it was trained on the same text, and on a device that rounds alike.
@@ -93,6 +115,10 @@ impl Plan {
             format!("{count} {runs} on from stored runs that were trained alike until there: {few}{more}")
         })
     }
+}
+
+fn reads_best(config: &Config) -> bool {
+    config.evaluations().iter().any(Evaluation::reads_best)
 }
 
 fn has_checkpoint(folder: &Path) -> bool {

@@ -167,6 +167,11 @@ impl TrainConfig {
         self.validate_every.unwrap_or(self.steps / 10).max(1)
     }
 
+    /// Whether a step of the stage is followed by a validation.
+    pub fn validates_at(&self, step: u64) -> bool {
+        step.is_multiple_of(self.validate_every()) || step == self.steps
+    }
+
     /// Steps between checkpoints.
     pub fn checkpoint_every(&self) -> u64 {
         self.checkpoint_every.unwrap_or_else(|| self.validate_every()).max(1)

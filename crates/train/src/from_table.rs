@@ -39,6 +39,10 @@ impl RunConfig {
         let mut train = take_table(&mut table, "train")?;
         check_is_number(&train)?;
         let optimizer = train.remove("optimizer");
+        // It is read by itself, so that it is none of the names that the reader of the others knows.
+        if let Some(near) = nearest("optimizer", train.keys().map(String::as_str)) {
+            return Err(Error::usage(format!("unknown key `train.{near}`")).hint("did you mean `optimizer`?"));
+        }
         let optimizer =
             optimizer.map(|value| OptimizerConfig::from_value(&value, "train.optimizer")).transpose()?;
         let train = TrainConfig {

@@ -43,7 +43,7 @@ pub struct Metric {
     /// Loss on the validation split after the step, nats a token.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub valid_loss: Option<f64>,
-    /// Seconds the step took.
+    /// Seconds that the step took, with the validation after it.
     pub seconds: f64,
     /// Memory of the machine that the process held after the step, in MiB; absent where the system does not say.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -67,7 +67,7 @@ pub const FIELDS: [(&str, &str, &str); 14] = [
         "batches left out before this step's, under `on_non_finite = \"rollback\"`",
     ),
     ("valid_loss", "number", "loss on the validation split after the step, in nats per token"),
-    ("seconds", "number", "seconds that the step took"),
+    ("seconds", "number", "seconds that the step took, with the validation after it"),
     ("resident_mib", "number", "memory that the process held after the step, in MiB (2^20 bytes); on Linux"),
     ("checksum", "text", "hash of the rest of the line, which shows damage"),
 ];
@@ -153,11 +153,22 @@ impl Metrics {
     }
 }
 
-/// What the validations of the last stage say; `None` where there is none. A line that is no step's metrics says nothing.
-pub fn validated(folder: &Path) -> Result<Option<Validated>> {
+/// The stages and steps of all validations of a run in a folder.
+pub(crate) fn validations(folder: &Path) -> Result<Vec<(usize, u64)>> {
+    let read = read_plain(folder)?;
+    Ok(read.iter().filter(|it| it.valid_loss.is_some()).map(|it| (it.stage, it.step)).collect())
+}
+
+/// The lines of a folder; one that is no step's metrics says nothing.
+fn read_plain(folder: &Path) -> Result<Vec<Metric>> {
     let path = folder.join("metrics.jsonl");
     let text = if path.exists() { file::read_text(&path)? } else { String::new() };
-    let metrics: Vec<Metric> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
+}
+
+/// What the validations of the last stage say; `None` where there is none.
+pub fn validated(folder: &Path) -> Result<Option<Validated>> {
+    let metrics = read_plain(folder)?;
     let stage = metrics.last().map_or(0, |last| last.stage);
     let of_stage = metrics.iter().filter(|metric| metric.stage == stage);
     Ok(Validated::of(of_stage.filter_map(|metric| Some((metric.step, metric.valid_loss?)))))

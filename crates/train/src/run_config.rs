@@ -308,6 +308,8 @@ mod tests {
 
     #[test]
     fn unknown_keys_are_named() {
+        let error = config(&format!("{TEXT}[train]\noptimiser = \"muon\"")).unwrap_err();
+        assert_eq!(error.to_string(), "unknown key `train.optimiser`\n\nhint: did you mean `optimizer`?");
         let error = config(&format!("{TEXT}[trian]\nsteps = 1")).unwrap_err();
         assert_eq!(error.hint_text(), Some("did you mean `train`?"));
         assert!(config(&TEXT.replace("\"x\"", "\"a/b\"")).is_err());

@@ -26,6 +26,25 @@ fn checkpoints(rows: &[Value]) -> Vec<(String, u64)> {
 }
 
 #[test]
+fn a_kept_step_that_was_the_last_stays_when_the_run_is_made_longer() {
+    let keep = ["--set", "train.keep_checkpoints=[3, 6]", "--set", "evaluate.0.checkpoints=all"];
+    let [more, stage] = ["--set train.steps=12", "--set stage=[{length=64,steps=4}]"];
+    for (folder, change) in [("longer", more), ("staged", stage)] {
+        let project = Project::new();
+        project.train(&[&keep[..], &["--out", folder]].concat());
+        let last = format!("{folder}/checkpoints/last.safetensors");
+        let before = project.read(&last);
+        let change: Vec<&str> = change.splitn(2, ' ').collect();
+        project.train(&[&keep[..], &change, &["--out", folder, "--resume"]].concat());
+        assert_eq!(project.read(&format!("{folder}/checkpoints/step-6.safetensors")), before);
+        assert_ne!(project.read(&last), before);
+        let read: Vec<u64> =
+            checkpoints(&rows(&project, folder, &[])).into_iter().map(|(_, step)| step).collect();
+        assert_eq!(read[..2], [3, 6], "{folder}");
+    }
+}
+
+#[test]
 fn a_run_is_read_along_its_training() {
     let project = Project::new();
     let outcome = project.train(&KEEP);

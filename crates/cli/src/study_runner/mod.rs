@@ -151,6 +151,7 @@ pub(crate) fn perform(study: &Study, options: &Options) -> Result<()> {
     }
     let store = Store::new(&study.store);
     let folder = options.out.clone().unwrap_or_else(|| studies(store.folder()).join(&study.name));
+    plan.check_best(&store)?;
     if !options.collect {
         check_texts(&plan, &unfinished(&plan, &store), &mut corpora)?;
         if let Some(hint) = plan.find_sources(&store)? {

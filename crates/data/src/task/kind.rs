@@ -25,7 +25,7 @@ pub enum TaskKind {
     ParityCheck,
     /// `+-+0=1`: where steps on a circle of five places end.
     CycleNavigation,
-    /// `ab|-B.=Ba.`: a stack, bottom first, and what is done to it (`-` pops, a capital is pushed);
+    /// `ab|-B=Ba.`: a stack, bottom first, and what is done to it (`-` pops, a capital is pushed);
     /// the answer is the stack, top first.
     StackManipulation,
     /// `1+2*3=2`: modulo 5, products first.
@@ -34,7 +34,7 @@ pub enum TaskKind {
     ModularArithmeticBrackets,
     /// `(1+(x-3))=2:4`: the `x` that makes it true modulo 5; without products, so that there is one.
     SolveEquation,
-    /// `101+110=1101`: least digit first.
+    /// `101+110=0001`: least digit first.
     BinaryAddition,
     /// `101*110=111100`: least digit first.
     BinaryMultiplication,
@@ -56,7 +56,7 @@ pub enum TaskKind {
     /// `w1i0i1r1`: `w` writes a bit, `i` is to be ignored, `r` reads the last bit that was written (Liu et al. 2023,
     /// arXiv:2306.00946). Every read is an answer.
     FlipFlop,
-    /// `a4b7..b7.a4`: key-value pairs, then some of the keys again, each with its value (multi-query associative recall;
+    /// `a4b7..b7..a4`: key-value pairs, then some of the keys again, each with its value (multi-query associative recall;
     /// Arora et al. 2023, arXiv:2312.04927). Every value that is asked for is an answer.
     Mqar,
     /// `.a=7;..d=2;b=a;c=d;.?b=7`: names that stand for a digit or for another name, and the digit of one name (variable tracking;

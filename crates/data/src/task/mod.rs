@@ -118,29 +118,40 @@ impl TaskConfig {
     /// The training batch of `step`: `batch` sequences in rows of `length` inputs and, one token further,
     /// their targets, of which those of answers are scored. A pure function of its arguments.
     pub fn batch(&self, seed: u64, step: u64, batch: usize, length: usize) -> Result<Batch> {
-        self.rows(Stream::new(seed, "task", step), batch, length)
+        let mut stream = Stream::new(seed, "task", step);
+        self.rows(batch, length, |_| self.drawn(&mut stream, length))
     }
 
-    pub fn validation(&self, index: u64, batch: usize, length: usize) -> Result<Batch> {
-        self.rows(Stream::new(self.seed, "task validation", index), batch, length)
+    /// Sequences for validation by their numbers, as a batch has them: each is drawn for itself, so that it does not matter how many
+    /// are read at once.
+    pub fn validation(&self, numbers: Range<usize>, length: usize) -> Result<Batch> {
+        self.rows(numbers.len(), length, |row| {
+            let number = (numbers.start + row) as u64;
+            self.drawn(&mut Stream::new(self.seed, "task validation", number), length)
+        })
     }
 
-    fn rows(&self, mut stream: Stream, batch: usize, length: usize) -> Result<Batch> {
+    /// A sequence of `length` inputs at most, and the token after them.
+    fn drawn(&self, stream: &mut Stream, length: usize) -> Episode {
+        let tokens = match self.sizes {
+            Sizes::Full => length + 1,
+            Sizes::Uniform => {
+                let smallest = self.smallest();
+                smallest + stream.below((length + 2 - smallest) as u64) as usize
+            }
+        };
+        self.episode(stream, tokens)
+    }
+
+    fn rows(&self, batch: usize, length: usize, mut sequence: impl FnMut(usize) -> Episode) -> Result<Batch> {
         if batch == 0 {
             return Err(Error::usage("a batch of 0 sequences is empty")
                 .hint("set the number of tokens of a batch to at least `train.length`"));
         }
         self.check_length("train.length", length)?;
         let (mut inputs, mut targets, mut scored) = (Vec::new(), Vec::new(), Vec::new());
-        for _ in 0..batch {
-            let tokens = match self.sizes {
-                Sizes::Full => length + 1,
-                Sizes::Uniform => {
-                    let smallest = self.smallest();
-                    smallest + stream.below((length + 2 - smallest) as u64) as usize
-                }
-            };
-            let episode = self.episode(&mut stream, tokens);
+        for row in 0..batch {
+            let episode = sequence(row);
             let mut row: Vec<u32> = episode.tokens.iter().map(|&byte| u32::from(byte)).collect();
             row.resize(length + 1, u32::from(PADDING));
             inputs.extend_from_slice(&row[..length]);

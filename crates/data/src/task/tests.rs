@@ -267,7 +267,12 @@ fn a_batch_is_a_pure_function_and_scores_answers_only() {
     assert_eq!(task.batch(1, 7, 16, 20).unwrap(), batch);
     assert_ne!(task.batch(1, 8, 16, 20).unwrap().inputs, batch.inputs);
     assert_ne!(task.batch(2, 7, 16, 20).unwrap().inputs, batch.inputs);
-    assert_ne!(task.validation(7, 16, 20).unwrap().inputs, batch.inputs);
+    assert_ne!(task.validation(0..16, 20).unwrap().inputs, batch.inputs);
+    // Each for itself: as many as are read at once.
+    let all = task.validation(3..9, 20).unwrap();
+    let parts = [3..5, 5..6, 6..9].map(|numbers| task.validation(numbers, 20).unwrap());
+    assert_eq!(all.inputs, parts.each_ref().map(|part| part.inputs.clone()).concat());
+    assert_eq!(all.scored.unwrap(), parts.map(|part| part.scored.unwrap()).concat());
     let scored = batch.scored.unwrap();
     let mut sizes = Vec::new();
     for row in 0..16 {

@@ -96,6 +96,7 @@ impl Run {
         let accepts = |_, checkpoint: &Checkpoint| checkpoint.meta.step <= agree;
         match self.newest(&accepts)? {
             Some(checkpoint) => {
+                self.keep_end(&checkpoint)?;
                 let how = self.described_schedule(before, stage, checkpoint.meta.step);
                 Ok(Start::Longer(Box::new(checkpoint), how))
             }

@@ -288,7 +288,18 @@ impl Run {
         if !end.exists() {
             file::copy(&checkpoint.path, &end)?;
         }
+        self.keep_end(&checkpoint)?;
         Ok(Start::Resume(Box::new(checkpoint)))
+    }
+
+    /// Keeps the weights of the step that was the last until now, where it is one of those that are kept.
+    fn keep_end(&self, checkpoint: &Checkpoint) -> Result<()> {
+        let step = checkpoint.meta.step;
+        let path = self.checkpoint(CheckpointId::Step(step));
+        if path.exists() || !self.config.kept_steps().contains(&step) {
+            return Ok(());
+        }
+        file::copy(&checkpoint.path, &path)
     }
 }
 

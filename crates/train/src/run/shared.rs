@@ -7,6 +7,8 @@
 
 use super::{CheckpointId, Run, checkpoint_path, read_config};
 use crate::checkpoint::{Best, Checkpoint};
+use crate::metrics;
+use crate::optimizer::OptimizerConfig;
 use crate::run_config::RunConfig;
 use crate::schedule::Schedule;
 use longwave_core::{Error, Result, canonical, file};
@@ -37,7 +39,7 @@ impl RunConfig {
             table.remove(key);
         }
         if let Some(Value::Table(train)) = table.get_mut("train") {
-            train.retain(|key, _| !OF_RATES_AND_BETWEEN.contains(&key));
+            self.leave_what_steps_follow_from(train);
         }
         text(&table)
     }
@@ -47,8 +49,15 @@ impl RunConfig {
         let failed =
             |error: toml::ser::Error| Error::failed(format!("a stage cannot be written as TOML: {error}"));
         let mut table = Table::try_from(&self.stages[stage - 1]).map_err(failed)?;
-        table.retain(|key, _| !OF_RATES_AND_BETWEEN.contains(&key));
+        self.leave_what_steps_follow_from(&mut table);
         text(&table)
+    }
+
+    /// Leaves the keys of `[train]` or a stage that steps follow from beside their rates. The peak is one where an optimizer has rates
+    /// of its own, which are shares of it: Muon.
+    fn leave_what_steps_follow_from(&self, table: &mut Table) {
+        let reads_peak = !matches!(self.train.optimizer, None | Some(OptimizerConfig::Adamw(_)));
+        table.retain(|key, _| !OF_RATES_AND_BETWEEN.contains(&key) || reads_peak && key == "learning_rate");
     }
 
     /// How many steps from the first on train alike in two configs on the same text.
@@ -69,6 +78,15 @@ impl RunConfig {
             }
         }
         Ok(shared)
+    }
+
+    /// Whether the run of this config in `folder` was validated at the steps that the config says, and at no other. One that went on from
+    /// another run, or was made longer, may hold validations of before.
+    pub fn was_validated_as_said(&self, folder: &Path) -> Result<bool> {
+        let is_said = |(stage, step): (usize, u64)| {
+            stage <= self.last_stage() && self.stage(stage).validates_at(step - self.steps_before(stage))
+        };
+        Ok(metrics::validations(folder)?.into_iter().all(is_said))
     }
 
     /// Whether a run of this config has made the same validations by a shared checkpoint as one of `other`, whose checkpoint it is,
@@ -224,6 +242,18 @@ mod tests {
         let [a, b] = ["steps = 4", "steps = 4"].map(|train| config(train, "seed = 1"));
         assert_eq!(a.shared_steps(&b).unwrap(), 4);
         assert_eq!(a.shared_steps(&config("steps = 4", "")).unwrap(), 0, "another seed");
+    }
+
+    #[test]
+    fn muon_has_rates_of_its_own_which_are_shares_of_the_peak() {
+        // Both warm up by 3e-4 a step.
+        let of = |optimizer: &str, warmup: u64, peak: f64| {
+            format!("{optimizer}steps = 40\nwarmup = {warmup}\nlearning_rate = {peak}")
+        };
+        let shared_with = |optimizer: &str| shared(&of(optimizer, 10, 3e-3), &of(optimizer, 20, 6e-3));
+        assert_eq!((shared_with(""), shared_with("optimizer = \"muon\"\n")), (10, 0));
+        let muon = "optimizer = \"muon\"\nschedule = \"wsd\"\nwarmup = 2\n";
+        assert_eq!(shared(&format!("{muon}steps = 40"), &format!("{muon}steps = 60")), 32);
     }
 
     #[test]

@@ -297,7 +297,7 @@ impl<'a> Trainer<'a> {
                 ended => return self.leave(ended, &mut pending, metrics, show),
             }
             let due = self.due(&schedule, &kept);
-            let validates = self.is_time(config.validate_every());
+            let validates = config.validates_at(self.stage_step());
             if validates || due.any() || pending.is_full() {
                 let windows = validates.then_some(&*windows);
                 if let Some(failure) = self.record(&mut pending, windows, metrics, show)? {
@@ -344,15 +344,26 @@ impl<'a> Trainer<'a> {
         let resident_mib = metrics::resident_mib();
         for (index, (output, stats)) in steps.into_iter().enumerate() {
             let step = first + index as u64;
+            let learning_rate = output.learning_rate;
             if !stats.is_finite() {
                 metrics.flush()?;
-                return Ok(Some(NotFinite { step, stats, learning_rate: output.learning_rate }));
+                return Ok(Some(NotFinite { step, stats, learning_rate, validation: None }));
             }
             let mut metric = Metric { seconds, resident_mib, ..self.metric(step, &output, stats) };
             if let Some(windows) = windows.filter(|_| index == last) {
                 let start = Instant::now();
                 metric.valid_loss = self.validate(windows)?;
                 metric.seconds += start.elapsed().as_secs_f64();
+                // The step's own numbers are of before it changed the weights.
+                if let Some(loss) = metric.valid_loss.filter(|loss| !loss.is_finite()) {
+                    metrics.flush()?;
+                    return Ok(Some(NotFinite {
+                        step: step + 1,
+                        stats,
+                        learning_rate,
+                        validation: Some(loss),
+                    }));
+                }
             }
             metrics.push(&metric)?;
             let valid_loss = metric.valid_loss;

@@ -23,6 +23,8 @@ pub(super) struct NotFinite {
     pub(super) step: u64,
     pub(super) stats: StepStats,
     pub(super) learning_rate: f64,
+    /// The validation loss after the step before, where it is that which is not finite; the numbers are of that step then.
+    pub(super) validation: Option<f64>,
 }
 
 /// How many numbers of a tensor are not finite.
@@ -132,32 +134,37 @@ impl Trainer<'_> {
 
     /// The error of a step that is not finite.
     pub(super) fn not_finite(&self, failure: &NotFinite, origin: &Origin) -> Error {
-        let NotFinite { step, stats: StepStats { loss, gradient_norm }, learning_rate } = failure;
+        let NotFinite { step, stats: StepStats { loss, gradient_norm }, learning_rate, validation } = failure;
         let last = match &self.good {
             Some((path, step)) => format!("the last good checkpoint is `{}` (step {step})", path.display()),
             None => "there is no checkpoint yet".to_owned(),
         };
         let encoding = self.run.config.position.name();
-        let found = origin.described(&encoding);
-        Error::failed(format!(
-            "step {step}: loss {loss}, gradient norm {gradient_norm} at learning rate {learning_rate:.3e}: {found}; {last}"
-        ))
-        .hint(self.remedy(origin))
+        let numbers =
+            format!("loss {loss}, gradient norm {gradient_norm} at learning rate {learning_rate:.3e}");
+        let (step, found) = match validation {
+            None => (*step, format!("{numbers}: {}", origin.described(&encoding))),
+            Some(validation) => (
+                step - 1,
+                format!("validation loss {validation}, after {numbers}: {}", origin.left_behind(&encoding)),
+            ),
+        };
+        Error::failed(format!("step {step}: {found}; {last}")).hint(self.remedy(failure, origin))
     }
 
     /// What to do about it.
-    fn remedy(&self, origin: &Origin) -> String {
+    fn remedy(&self, failure: &NotFinite, origin: &Origin) -> String {
         let section = RunConfig::section(self.stage);
         let smaller = format!(
             "lower `{section}.learning_rate`, lengthen `{section}.warmup`, or lower `{section}.clip`"
         );
         match origin {
-            Origin::Nowhere => {
+            Origin::Nowhere if failure.validation.is_none() => {
                 return "check the machine with `longwave selfcheck`; the same command with `--resume` goes on from the \
                         checkpoint"
                     .to_owned();
             }
-            Origin::Weight(..) => return smaller,
+            Origin::Nowhere | Origin::Weight(..) => return smaller,
             _ => {}
         }
         let wider = match self.config().precision {
@@ -223,6 +230,17 @@ impl Origin {
                  once"
                     .to_owned()
             }
+        }
+    }
+}
+
+impl Origin {
+    /// What a step left behind whose validation is not finite, in words: what the next step would begin with.
+    fn left_behind(&self, encoding: &str) -> String {
+        match self {
+            Self::Weight(name, count) => format!("the step made the weight `{name}` so ({count})"),
+            Self::Nowhere => "the weights are finite, and so is the next batch of training".to_owned(),
+            other => format!("in the next batch of training, {}", other.described(encoding)),
         }
     }
 }

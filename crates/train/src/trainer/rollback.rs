@@ -78,8 +78,9 @@ impl Trainer<'_> {
             let tried = format!("{MAX_ROLLBACKS} batches after the last checkpoint are left out already");
             return Err(Error::failed(format!("{}; {tried}", error.message())).hint(hint));
         }
-        // A weight was made so by the step before, unless the checkpoint has it.
-        let made_before = matches!(origin, Origin::Weight(..)) && failure.step - 1 > self.good_step();
+        // A weight was made so by the step before, unless the checkpoint has it; and so was what a validation reads.
+        let is_of_before = matches!(origin, Origin::Weight(..)) || failure.validation.is_some();
+        let made_before = is_of_before && failure.step - 1 > self.good_step();
         let number = self.batch_after(failure.step - 1 - u64::from(made_before));
         self.go_back().map_err(|why| why.context(error.message()))?;
         let place = self.skipped_batches.partition_point(|left_out| *left_out < number);

@@ -27,17 +27,12 @@ impl Due {
 }
 
 impl Trainer<'_> {
-    /// Whether something that happens every so many steps, and after the last, is due now.
-    pub(super) fn is_time(&self, every: u64) -> bool {
-        let step = self.stage_step();
-        step.is_multiple_of(every) || step == self.config().steps
-    }
-
     /// What is to be written now that a step is done; `kept` are the steps whose weights are kept, ascending.
     pub(super) fn due(&self, schedule: &Schedule, kept: &[u64]) -> Due {
+        let (step, config) = (self.stage_step(), self.config());
         Due {
-            last: self.is_time(self.config().checkpoint_every()),
-            stable: self.stage == 0 && self.stage_step() == schedule.stable_end(),
+            last: step.is_multiple_of(config.checkpoint_every()) || step == config.steps,
+            stable: self.stage == 0 && step == schedule.stable_end(),
             kept: kept.binary_search(&self.step).is_ok(),
         }
     }

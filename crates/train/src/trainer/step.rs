@@ -89,7 +89,12 @@ impl Trainer<'_> {
         let next = self.loss_scale.and_then(|scale| scale.after(finite));
         if !loss.is_finite() || !(finite || next.is_some()) {
             let stats = StepStats { loss, gradient_norm: clip.norm };
-            return Ok(Attempt::NotFinite(NotFinite { step: self.step + 1, stats, learning_rate }));
+            return Ok(Attempt::NotFinite(NotFinite {
+                step: self.step + 1,
+                stats,
+                learning_rate,
+                validation: None,
+            }));
         }
         if finite {
             self.update(gradients, learning_rate, GradientScale::Known(clip.factor));

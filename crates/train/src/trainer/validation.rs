@@ -22,9 +22,10 @@ impl Trainer<'_> {
         let model = self.evaluated();
         let device = self.device.clone().inner();
         let (mut sum, mut count) = (0.0, 0usize);
-        for index in 0..config.validation_tokens.div_ceil(rows * config.length) {
-            let batch = task.validation(index as u64, rows, config.length)?;
-            let shape = [rows, config.length];
+        let sequences = config.validation_tokens.div_ceil(config.length);
+        for first in (0..sequences).step_by(rows) {
+            let batch = task.validation(first..sequences.min(first + rows), config.length)?;
+            let shape = [batch.batch, config.length];
             let pass = Pass {
                 tokens: upload(&batch.inputs, shape, &device),
                 positions: &self.positions,

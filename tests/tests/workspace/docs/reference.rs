@@ -292,7 +292,7 @@ fn config(schema: &Schema) -> String {
     let train = schema.definition("TrainConfig");
     let _ = write!(page, "\n## `[train]`\n\n{}", schema.keys(train, &[]));
     page += "\n## `[[stage]]`\n\nA stage takes every key of `[train]` and has the value of `[train]` where it gives none, but \
-             for `learning_rate` (a tenth), `validate_every` and `checkpoint_every`. Its own keys:\n\n";
+             for `learning_rate` (a tenth), `schedule_steps`, `validate_every`, `patience`, `checkpoint_every` and `keep_checkpoints`. Its own keys:\n\n";
     let of_train: Vec<&str> = train["properties"].as_object().unwrap().keys().map(String::as_str).collect();
     let shared: Vec<&str> = of_train.into_iter().filter(|key| *key != "length").collect();
     page += &schema.keys(schema.definition("StageConfig"), &shared);

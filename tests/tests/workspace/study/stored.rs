@@ -75,6 +75,30 @@ fn more_steps_go_on_from_the_stored_ones_to_the_same_bits() {
 }
 
 #[test]
+fn the_best_step_is_not_read_among_validations_of_another_run() {
+    let grown = project(&wsd());
+    done(study(&grown, &["--set", "train.validate_every=2"]));
+    // Reads the last step, and goes on from runs that were validated at 2, 4, 6 and 8.
+    let more = ["--set", "train.steps=18", "--set", "train.validate_every=3"];
+    assert!(done(study(&grown, &more)).stderr.contains("4 runs go on from stored runs"));
+    let best = wsd().replace("[[evaluate]]", "[[evaluate]]\ncheckpoints = \"best\"");
+    grown.write("two.toml", &best);
+    let refused = study(&grown, &more);
+    assert_eq!(refused.code, Some(1), "{}", refused.stderr);
+    for said in
+        ["went on from a run that was validated at other steps", "`train.validate_every` of the shorter run"]
+    {
+        assert!(refused.stderr.contains(said), "{}", refused.stderr);
+    }
+    // With validations of its own there is an answer, in this store as in an empty one.
+    let alike = ["--set", "train.steps=18", "--set", "train.validate_every=2"];
+    done(study(&grown, &alike));
+    let whole = project(&best);
+    done(study(&whole, &alike));
+    assert_eq!(results(&grown), results(&whole));
+}
+
+#[test]
 fn a_task_that_is_stopped_goes_on_from_its_own_steps() {
     let grown = project(&wsd());
     done(study(&grown, &[]));

@@ -137,10 +137,32 @@ fn a_step_that_is_finite_the_second_time_is_told() {
     with_trainer(config(""), |trainer| {
         assert_eq!(trainer.origin().unwrap(), Origin::Nowhere);
         let stats = StepStats { loss: f64::NAN, gradient_norm: 1.0 };
-        let error = trainer.not_finite(&NotFinite { step: 1, stats, learning_rate: 1.0 }, &Origin::Nowhere);
+        let error = trainer.not_finite(
+            &NotFinite { step: 1, stats, learning_rate: 1.0, validation: None },
+            &Origin::Nowhere,
+        );
         assert!(error.message().contains("gave finite numbers when it was computed again"), "{error}");
         assert!(error.hint_text().unwrap().contains("longwave selfcheck"), "{error}");
     });
+}
+
+#[test]
+fn a_validation_that_is_not_finite_ends_training_before_a_checkpoint() {
+    // The only step has numbers from before it, and spoils the weights.
+    for rollback in ["", "train.on_non_finite = \"rollback\""] {
+        let one = format!("train.steps = 1\ntrain.warmup = 0\ntrain.learning_rate = 1e38\n{rollback}");
+        with_trainer(config(&one), |trainer| {
+            let error = trainer.train(&|| false, &mut |_| {}).unwrap_err();
+            let message = error.message();
+            assert!(message.starts_with("step 1: validation loss NaN, after loss "), "{message}");
+            assert!(error.hint_text().unwrap().contains("lower `train.learning_rate`"), "{error}");
+            assert!(!trainer.run.checkpoint(CheckpointId::Best).exists());
+            let last = trainer.run.checkpoint(CheckpointId::Last);
+            // Going back writes the beginning, with the batches that are left out.
+            let batches = last.exists().then(|| Checkpoint::load(&last).unwrap().meta.skipped_batches);
+            assert_eq!(batches, (!rollback.is_empty()).then(|| vec![0, 1, 2]));
+        });
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The changes that a study makes to the config of its runs, `[set]` and `--set`.
 
 use super::{KEYS, SECTIONS};
-use crate::axis::Axis;
+use crate::axis::{Axis, Point};
 use longwave_core::config::set;
 use longwave_core::{Error, Result};
 use toml::{Table, Value};
@@ -34,17 +34,47 @@ pub(super) fn check_set(changes: &Table, has_evaluations: bool) -> Result<()> {
     Ok(())
 }
 
-/// A key that an axis varies everywhere has no other value.
+/// Whether a change of `leaf` leaves nothing of what was said of `key`: it is that key, or the table that holds it.
+fn replaces(leaf: &str, key: &str) -> bool {
+    key.strip_prefix(leaf).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+/// A key that an axis varies everywhere, by itself or with the table that holds it, has no other value.
 pub(super) fn check_varied(changes: &Table, axes: &[Axis]) -> Result<()> {
     for (key, value) in leaves(changes, "") {
         let varies = |axis: &&Axis| {
             axis.points
                 .iter()
-                .all(|point| leaves(&point.changes, "").iter().any(|(varied, _)| *varied == key))
+                .all(|point| leaves(&point.changes, "").iter().any(|(leaf, _)| replaces(leaf, &key)))
         };
         if let Some(axis) = axes.iter().find(varies) {
             let why = format!("the axis `{}` sets it in every run", axis.name);
             return Err(Error::value(&format!("set.{key}"), value, why).hint("change the values of the axis"));
+        }
+    }
+    Ok(())
+}
+
+/// An axis does not undo what an earlier one sets: tables would name what no run has.
+pub(super) fn check_undone(axes: &[Axis]) -> Result<()> {
+    let keys = |axis: &Axis| -> Vec<String> {
+        let of_point = |point: &Point| leaves(&point.changes, "").into_iter().map(|(key, _)| key).collect();
+        axis.points.iter().flat_map::<Vec<_>, _>(of_point).collect()
+    };
+    for (index, later) in axes.iter().enumerate() {
+        let leaves = keys(later);
+        for earlier in &axes[..index] {
+            let undone = |key: &&String| leaves.iter().any(|leaf| replaces(leaf, key));
+            if let Some(key) = keys(earlier).iter().find(undone) {
+                return Err(Error::usage(format!(
+                    "the axis `{}` sets `{key}` anew, which the axis `{}` has set",
+                    later.name, earlier.name
+                ))
+                .hint(
+                    "write both into the points of one axis, or let the later one change single keys, such as `position.fraction`: a \
+                     table with a `kind` takes the place of the whole table",
+                ));
+            }
         }
     }
     Ok(())

@@ -10,7 +10,7 @@ use crate::claim::ClaimConfig;
 use crate::correlation::Correlation;
 use crate::looks::Looks;
 use crate::schema::pointed;
-use changes::{check_set, check_varied};
+use changes::{check_set, check_undone, check_varied};
 use longwave_core::config::{read, take_table, take_tables};
 use longwave_core::{Error, Result, file};
 use seeds::Seeds;
@@ -196,6 +196,7 @@ impl Study {
             .collect::<Result<Vec<_>>>()?;
         check_axes(&axes)?;
         check_varied(&changes, &axes)?;
+        check_undone(&axes)?;
         check_checkpoints(&evaluations)?;
         let (seeds, looks) = top.seeds.resolve(top.max_seeds, !claims.is_empty())?;
         check_size(&axes, seeds.len())?;
@@ -345,6 +346,32 @@ mod tests {
         assert_eq!(found.evaluations.len(), 1);
         assert!(!found.base.contains_key("seed") && !found.base.contains_key("evaluate"));
         assert_eq!(found.seeds, [0]);
+    }
+
+    #[test]
+    fn nothing_that_is_set_is_undone_in_silence() {
+        let axis =
+            "[[axis]]\nkey = \"position\"\nvalues = [\"rope\", { kind = \"alibi\", slopes = \"linear\" }]\n";
+        let within = message(&format!("[set]\nposition.base = 500\n{axis}"));
+        assert!(
+            within.starts_with("`set.position.base = 500` is not allowed: the axis `position` sets it"),
+            "{within}"
+        );
+        // A point without an encoding of its own has that of `[set]`.
+        let points = "[[axis]]\nname = \"what\"\npoints = [{ label = \"a\", position = \"rope\" }, { label = \"b\", train.clip = 2.0 }]\n";
+        assert!(study(&format!("[set]\nposition.base = 500\n{points}")).is_ok());
+        let base = "[[axis]]\nkey = \"position.base\"\nvalues = [100, 500]\n";
+        let undone = message(&format!("{base}{axis}"));
+        assert!(
+            undone.starts_with(
+                "the axis `position` sets `position.base` anew, which the axis `position.base` has set"
+            ),
+            "{undone}"
+        );
+        assert!(study(&format!("{axis}{base}")).is_ok(), "a single key changes what stands there");
+        let steps = "[[axis]]\nname = \"again\"\nkey = \"train.steps\"\nvalues = [5, 6]\n";
+        let twice = message(&format!("[[axis]]\nkey = \"train.steps\"\nvalues = [1, 2]\n{steps}"));
+        assert!(twice.starts_with("the axis `again` sets `train.steps` anew"), "{twice}");
     }
 
     #[test]

@@ -146,9 +146,9 @@ pub struct ModelConfig {
     pub qk_norm: QkNorm,
     /// Added to the mean square that `qk_norm = "rms"` divides by.
     pub qk_norm_eps: f64,
-    /// Queries are scaled by `ln(keys they see) / ln(train length)` (kexue.fm/archives/8823), or by `s ln(keys they see)`
-    /// with s of every head learned (`"learned"`: scalable softmax, arXiv:2501.19399; a table scales what encodings add to the
-    /// logits too), or by `1 + beta ln(keys they see + 1)^gamma` with beta and gamma of every query and head from the layer's input
+    /// Queries are scaled by `ln n / ln(train length)`, n the tokens of the text up to and with the query's own, also those that a window
+    /// hides (kexue.fm/archives/8823), or by `s ln(keys they see)` with s of every head learned (`"learned"`: scalable softmax,
+    /// arXiv:2501.19399; a table scales what encodings add to the logits too), or by `1 + beta ln(n + 1)^gamma` with beta and gamma of every query and head from the layer's input
     /// (`"adaptive"`: `ASEntmax`, arXiv:2506.16640) or learned numbers of the head (`"power"`).
     pub log_n: LogNKind,
     /// `log_n = "learned"`: adds a learned number to `s ln(keys they see)`; `log_n = "adaptive"`: the maps of the input have

@@ -1,5 +1,6 @@
 //! What a model costs, before anything is trained.
 
+use crate::attention::is_in_blocks;
 use crate::gpt::Gpt;
 use crate::resolved::Resolved;
 use burn::module::Module;
@@ -48,7 +49,12 @@ impl Size {
         // They become their gradient in place; of one operation after the other there are two.
         let logits = logits_at_once(batch.saturating_mul(length), d.vocab_size, true).saturating_mul(2);
         let carried = product(&[batch, model.position.memory(), d.layers, d.width]);
+        // Of attention in blocks of queries the backward pass keeps what each pair of tokens has: its score, its probability, and
+        // about two steps between.
+        let in_blocks = (0..d.layers).filter(|layer| is_in_blocks(&model.position, *layer, d.width)).count();
+        let pairs = product(&[4, in_blocks, batch, d.heads, length, length]);
         let numbers = product(&[batch, length, d.layers * kept + 2 * d.width])
+            .saturating_add(pairs)
             .saturating_add(logits)
             .saturating_add(carried)
             .saturating_add(4 * parameters as u64);
@@ -130,5 +136,26 @@ mod tests {
         assert!(more.training_bytes > size.training_bytes);
         assert!((50 << 20..400 << 20).contains(&size.training_bytes), "{}", size.training_bytes);
         assert!(Size::reading_bytes(&resolved, 16_384, 128) < 1 << 30);
+    }
+
+    #[test]
+    fn pairs_are_kept_where_attention_is_in_blocks() {
+        let resolved = ModelConfig::default().resolve(512, 128).unwrap();
+        let bytes = |text: &str| {
+            let text: toml::Table = format!("position = {text}").parse().unwrap();
+            let position = PositionConfig::from_value(&text["position"], "position").unwrap();
+            let model = Gpt::new(&resolved, &position, &Init::new(0, &Device::flex())).unwrap();
+            Size::of(&model, &resolved, 2, 1024).training_bytes
+        };
+        // 4 layers of 4 heads; a number takes 4 bytes.
+        let pairs = 4 * 4 * 2 * 4 * 1024 * 1024 * 4;
+        let mixed = "{ kind = 'mixed', layers = ['scale_invariant', 'rope'], pattern = [0, 1, 1, 1] }";
+        for (position, layers) in
+            [("'rope'", 0), ("'dape'", 0), ("'wall'", 4), ("'scale_invariant'", 4), (mixed, 1)]
+        {
+            let found = bytes(position);
+            let (least, most) = (layers * pairs / 4, (layers + 1) * pairs / 4);
+            assert!((least..most).contains(&found), "{position}: {found}");
+        }
     }
 }

@@ -152,6 +152,54 @@ fn a_temperature_divides_what_is_shown() {
 }
 
 #[test]
+fn logits_are_those_of_all_rows_before_and_of_any_attention() {
+    // A gate of nothing is a half of each token: so much is lost with each row, shown or not.
+    for length in ["33", "128"] {
+        let fox = numbers("{ kind = \"fox\" }", &["--length", length]);
+        let (matrix, bias) = (&fox["matrix"], &fox["bias"]["read"][0]);
+        let positions = matrix["positions"].as_array().unwrap();
+        let last = positions.len() - 1;
+        let apart = positions[last].as_f64().unwrap() - positions[0].as_f64().unwrap();
+        let expected = apart * bias[1].as_f64().unwrap();
+        let found = matrix["values"][0][last][0].as_f64().unwrap();
+        assert!((found - expected).abs() < 1e-3 * expected.abs(), "{length}: {found} {expected}");
+    }
+    for attention in ["entmax", "stick_breaking"] {
+        let set = format!("model.attention=\"{attention}\"");
+        let alibi = numbers("{ kind = \"alibi\" }", &["--length", "16", "--set", &set]);
+        let far = alibi["matrix"]["values"][0][15][0].as_f64().unwrap();
+        assert!((far + 0.0625 * 15.0).abs() < 1e-4, "{attention}: {far}");
+    }
+}
+
+#[test]
+fn what_scales_the_logits_is_shown_wherever_it_is() {
+    let of = |position: &str, extend: &str| {
+        let shown = numbers(position, &["--length", "4L", "--extend", extend]);
+        let factor = shown["spectrum"]["attention_factor"].as_f64().unwrap();
+        let own = shown["decay"]["read"][0][0].as_f64().unwrap();
+        assert!((own - factor * factor).abs() < 1e-9, "{position} {extend}: {own} {factor}");
+        factor
+    };
+    let yarn = 0.1 * 4f64.ln() + 1.0;
+    for (position, extend, expected) in [
+        ("rope", "yarn", yarn),
+        ("pope", "yarn", yarn),
+        ("rope", "{ kind = \"formula\", logit_scale = \"4 * s\" }", 4.0),
+        (
+            "rope",
+            "{ kind = \"direct\", temperature_law = { kind = \"one_plus_log\", c = 0.5 } }",
+            (1.0 + 0.5 * 4f64.ln()).sqrt(),
+        ),
+        // The mean factor on q.k of two heads is (2 + 0.5) / 2.
+        ("rope", "{ kind = \"direct\", temperature = [[0.5, 2.0], [0.5, 2.0]] }", 1.25f64.sqrt()),
+    ] {
+        let found = of(&format!("{{ kind = \"{position}\" }}"), extend);
+        assert!((found - expected).abs() < 1e-9, "{position} {extend}: {found} {expected}");
+    }
+}
+
+#[test]
 fn rows_that_are_never_trained_are_named() {
     for kind in ["learned", "multiplicative", "tupe"] {
         let past = |keys: &str| numbers(&format!("{{ kind = \"{kind}\"{keys} }}"), &[])["past"].clone();
@@ -214,7 +262,7 @@ fn a_stack_says_what_each_layer_sees() {
         lines,
         [
             "layer 0 sees a window of 8 and the first 2",
-            "layer 1 sees every earlier key, queries scaled by the number of keys"
+            "layer 1 sees every earlier key, queries scaled along the text"
         ]
     );
 }

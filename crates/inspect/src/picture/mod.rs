@@ -123,7 +123,7 @@ impl Picture {
     }
 }
 
-/// What a layer sees besides the causal mask, and whether its queries are scaled by the number of keys.
+/// What a layer sees besides the causal mask, and whether its queries are scaled by a logarithm.
 #[derive(Clone, Debug, Serialize)]
 pub struct Layer {
     /// From 0.
@@ -132,7 +132,7 @@ pub struct Layer {
     pub window: Option<usize>,
     /// Keys at positions below this stay visible past the window.
     pub sinks: usize,
-    /// Whether queries are scaled by the number of keys that they see, or its logarithm.
+    /// Whether queries are scaled by a number that grows along the text.
     pub log_n: bool,
     /// How its attention is computed, and why where that takes longer than a fused kernel.
     pub route: String,
@@ -274,7 +274,7 @@ fn picture(
         spectrum: encodings[0]
             .frequencies()
             .zip(encodings[1].frequencies())
-            .map(|(trained, read)| spectrum(trained, read, probes[1].temperature(), lengths.train)),
+            .map(|(trained, read)| spectrum(trained, read, probes[1].logit_scale(), lengths.train)),
         bias: by_distance(&|probe| probe.bias(&distances)),
         decay: by_distance(&|probe| probe.decay(&distances)),
         rising_share: rising_share(&probes[1], lengths.length),
@@ -329,13 +329,13 @@ fn alike(read: &Reading) -> bool {
         .all(|layer| layer.mask == Mask::default() && layer.log_n == LogN::Off && encodings(layer) == first)
 }
 
-fn spectrum(trained: &Frequencies, read: &Frequencies, temperature: f64, train_length: usize) -> Spectrum {
+fn spectrum(trained: &Frequencies, read: &Frequencies, logit_scale: f64, train_length: usize) -> Spectrum {
     let (trained_at, read_at) = (trained.as_read(), read.as_read());
     let bands = trained_at.iter().zip(read_at.iter());
     Spectrum {
         base: trained.base,
         base_read: read.base,
-        attention_factor: read.attention_factor / temperature.sqrt(),
+        attention_factor: read.attention_factor * logit_scale.sqrt(),
         bands: bands
             .map(|(&inv_freq, &inv_freq_read)| Band {
                 inv_freq,

@@ -64,7 +64,12 @@ impl ModelPart {
                 let some = scaled.filter(|&&scaled| scaled < resolved.dimensions.heads);
                 let which =
                     some.map_or(String::new(), |scaled| format!(", in the last {scaled} heads alone"));
-                format!("{}{which}; n is the number of keys that a query sees", does?)
+                let n = if matches!(resolved.config.log_n, LogNKind::Learned(_)) {
+                    "the keys that a query sees"
+                } else {
+                    "the tokens up to and with the query's own"
+                };
+                format!("{}{which}; n counts {n}", does?)
             } else {
                 does?
             };

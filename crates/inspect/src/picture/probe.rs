@@ -1,12 +1,17 @@
 //! Asks one encoding of a reading what it does, with inputs that carry no content.
 
-use super::{Matrix, Row};
-use burn::tensor::{Device, Int, Tensor};
+use super::{Matrix, Row, spread};
+use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_kernels::Attention;
 use longwave_model::attention::{Rotations, attend};
+use longwave_position::encoding::PositionUse;
 use longwave_position::encoding::{QueryBlock, Rows};
+use longwave_position::reading::AttentionKind;
 use longwave_position::{Dimensions, Encoding, Init, Positions, Reading};
 use std::ops::Range;
+
+/// The most rows whose logits are computed where those between are needed: the scores of all pairs are held at once.
+const MOST_ROWS: usize = 4096;
 
 /// One encoding of a reading, and the text it is asked about.
 pub(super) struct Probe<'a> {
@@ -68,13 +73,15 @@ impl<'a> Probe<'a> {
         }
     }
 
-    /// What divides the logits in the layer, on average over its heads.
-    pub(super) fn temperature(&self) -> f64 {
+    /// What multiplies q.k in the layer besides the factor on frequencies, on average over its heads.
+    pub(super) fn logit_scale(&self) -> f64 {
         let all = self.temperatures();
-        if all.iter().all(|one| one.to_bits() == all[0].to_bits()) {
-            return all[0];
-        }
-        all.iter().sum::<f64>() / all.len() as f64
+        let inverse = if all.iter().all(|one| one.to_bits() == all[0].to_bits()) {
+            1.0 / all[0]
+        } else {
+            all.iter().map(|one| 1.0 / one).sum::<f64>() / all.len() as f64
+        };
+        self.reading.layer(self.layer).logit_scale * inverse
     }
 
     /// What is added to the logits of the last query at some distances, over the temperature: a row per head.
@@ -106,7 +113,7 @@ impl<'a> Probe<'a> {
         let geometry = self.reading.geometry(self.layer);
         let mask = self.reading.layer(self.layer).mask;
         let query = (self.length - 1) as f64;
-        let factor = frequencies.attention_factor.powi(2) / self.temperature();
+        let factor = frequencies.attention_factor.powi(2) * self.logit_scale();
         let at = |distance: usize| {
             let key = query - distance as f64;
             if mask.hides(query, key) {
@@ -131,13 +138,25 @@ impl<'a> Probe<'a> {
         Some(vec![distances.iter().map(|&distance| at(distance)).collect()])
     }
 
-    /// The vectors that enter, where any do, else the logits.
-    pub(super) fn matrix(&self, positions: Vec<usize>) -> Matrix {
-        let at: Vec<f64> = positions.iter().map(|&position| position as f64).collect();
-        let rows = Positions::explicit(1, at);
+    /// The vectors that enter at some positions, ascending, where any do, else the logits.
+    pub(super) fn matrix(&self, mut positions: Vec<usize>) -> Matrix {
+        // What counts or carries on from row to row needs those between too.
+        let is_of_order = self.reading.layer_capabilities(self.layer).position_use == PositionUse::Order;
+        let (rows, places) = if is_of_order {
+            if positions.last().is_some_and(|last| *last >= MOST_ROWS) {
+                positions = spread(MOST_ROWS, positions.len());
+            }
+            (Positions::range(0..positions.last().map_or(0, |last| last + 1)), positions.clone())
+        } else {
+            let at: Vec<f64> = positions.iter().map(|&position| position as f64).collect();
+            (Positions::explicit(1, at), (0..positions.len()).collect())
+        };
         match self.vectors(&rows) {
-            Some(values) => Matrix::Vectors { positions, values },
-            None => Matrix::Logits { positions, values: self.logits(&rows) },
+            Some(values) => Matrix::Vectors {
+                positions,
+                values: places.iter().map(|place| values[*place].clone()).collect(),
+            },
+            None => Matrix::Logits { positions, values: self.logits(&rows, &places) },
         }
     }
 
@@ -158,26 +177,26 @@ impl<'a> Probe<'a> {
         Some(values.chunks(width).map(<[f64]>::to_vec).collect())
     }
 
-    /// The logits of tokens that are all alike, less that of the query's own key, `[heads, rows, rows]`: the
-    /// attention paid to values that are the columns of the identity, taken back to logits.
-    fn logits(&self, positions: &Positions) -> Vec<Vec<Row>> {
+    /// The logits of tokens that are all alike, less that of the query's own key, of some places as queries and keys,
+    /// `[heads, places, places]`: the attention paid to values that are columns of the identity, taken back to logits.
+    fn logits(&self, positions: &Positions, places: &[usize]) -> Vec<Vec<Row>> {
         let device = Device::flex();
         let Dimensions { heads, kv_heads, head_dim, .. } = *self.dimensions;
+        // The weights of another normaliser cannot be taken back to logits, which do not depend on it.
+        let reading = self.reading.clone().with_attention(AttentionKind::Softmax);
+        let reading = reading.unwrap_or_else(|_| self.reading.clone());
         let count = positions.length();
-        let padded = count.next_multiple_of(head_dim);
-        let identity = Tensor::<2>::eye(padded, &device).slice_dim(0, 0..count).unsqueeze::<4>();
+        let padded = places.len().next_multiple_of(head_dim);
+        let mut chosen = vec![0f32; count * padded];
+        places.iter().enumerate().for_each(|(column, place)| chosen[place * padded + column] = 1.0);
+        let identity =
+            Tensor::<2>::from_data(TensorData::new(chosen, [count, padded]), &device).unsqueeze::<4>();
         let ones = |heads| Tensor::<4>::ones([1, heads, count, head_dim], &device);
         let scale = 1.0 / (head_dim as f64).sqrt();
         // Some encodings add to any output (Shaw): what values of 0 give is taken off.
         let run = |v: Tensor<4>| {
             self.with_block(positions, 0..count, |block| {
-                attend(
-                    [ones(heads), ones(kv_heads), v],
-                    scale,
-                    block,
-                    &self.reading,
-                    &mut Rotations::default(),
-                )
+                attend([ones(heads), ones(kv_heads), v], scale, block, &reading, &mut Rotations::default())
             })
         };
         let nothing = run(Tensor::zeros([1, kv_heads, count, head_dim], &device));
@@ -186,13 +205,18 @@ impl<'a> Probe<'a> {
             run(v.expand([1, kv_heads, count, head_dim])) - nothing.clone()
         });
         let paid = numbers(Tensor::cat(columns.collect(), 3)); // [heads, rows, padded]
-        let row = |(query, paid): (usize, &[f64])| {
-            let own = paid[query];
-            let logit =
-                |key: usize| (key <= query && paid[key] > 0.0 && own > 0.0).then(|| (paid[key] / own).ln());
-            (0..count).map(logit).collect()
+        let of_head = |paid: &[f64]| {
+            let row = |query: usize| {
+                let paid = &paid[places[query] * padded..];
+                let logit = |key: usize| {
+                    (key <= query && paid[key] > 0.0 && paid[query] > 0.0)
+                        .then(|| (paid[key] / paid[query]).ln())
+                };
+                (0..places.len()).map(logit).collect()
+            };
+            (0..places.len()).map(row).collect()
         };
-        paid.chunks(count * padded).map(|head| head.chunks(padded).enumerate().map(row).collect()).collect()
+        paid.chunks(count * padded).map(of_head).collect()
     }
 }
 

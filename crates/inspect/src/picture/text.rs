@@ -101,7 +101,7 @@ fn layer(layer: &Layer, with_attention: bool) -> String {
     let window =
         layer.window.map_or("every earlier key".to_owned(), |window| format!("a window of {window}"));
     let sinks = if layer.sinks > 0 { format!(" and the first {}", layer.sinks) } else { String::new() };
-    let log_n = if layer.log_n { ", queries scaled by the number of keys" } else { "" };
+    let log_n = if layer.log_n { ", queries scaled along the text" } else { "" };
     let attention = if with_attention { format!("; attention {}", layer.route) } else { String::new() };
     format!("layer {} sees {window}{sinks}{log_n}{attention}\n", layer.index)
 }

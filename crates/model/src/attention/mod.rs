@@ -18,6 +18,7 @@ pub mod watched;
 
 pub use attend::attend;
 pub use rotations::Rotations;
+pub(crate) use route::is_in_blocks;
 pub use route::route_in_words;
 
 use crate::complex_weights::{Groups, WeightKind};

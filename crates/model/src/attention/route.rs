@@ -132,17 +132,16 @@ fn obstacle(reading: &Reading, rows: Rows<'_>) -> Option<Why> {
     }
 }
 
+/// Whether a layer is read one block of queries at a time at consecutive positions, for a text of `width` channels.
+pub(crate) fn is_in_blocks(reading: &Reading, layer: usize, width: usize) -> bool {
+    let positions = Positions::range(0..2);
+    of_any(reading, layer, &positions, width, |route| matches!(route, Route::Blocks(_)))
+}
+
 /// The way of a layer's attention in words, for a text of `width` channels at these positions: `fused`, or which other kernel it
 /// has, or `in blocks of queries` and why.
 pub fn route_in_words(reading: &Reading, layer: usize, positions: &Positions, width: usize) -> String {
-    let device = Device::flex();
-    let length = positions.length();
-    let tokens = Tensor::<2, Int>::zeros([1, length], &device);
-    let input = Tensor::zeros([1, length, width], &device);
-    let rows = Rows::new(layer, &tokens, positions);
-    // What is described of the first query is described of all.
-    let block = QueryBlock { rows, queries: &(0..1), input: &input };
-    match Route::choose(1.0, block, reading, &device) {
+    of_any(reading, layer, positions, width, |route| match route {
         Route::Fused(_) if reading.attention() == AttentionKind::Softmax => "fused".to_owned(),
         Route::Fused(_) => format!("fused, with the weights of {}", reading.attention().name()),
         Route::Network(_) => "fused, with the network of all heads' scores".to_owned(),
@@ -150,5 +149,23 @@ pub fn route_in_words(reading: &Reading, layer: usize, positions: &Positions, wi
         Route::Reflections(..) => "fused, with the reflections of keys".to_owned(),
         Route::Linear => "fused, by sums over the keys".to_owned(),
         Route::Blocks(why) => format!("in blocks of queries, since {why}"),
-    }
+    })
+}
+
+/// What to say of the way of a text of nothing at these positions.
+fn of_any<T>(
+    reading: &Reading,
+    layer: usize,
+    positions: &Positions,
+    width: usize,
+    say: impl FnOnce(&Route) -> T,
+) -> T {
+    let device = Device::flex();
+    let length = positions.length();
+    let tokens = Tensor::<2, Int>::zeros([1, length], &device);
+    let input = Tensor::zeros([1, length, width], &device);
+    let rows = Rows::new(layer, &tokens, positions);
+    // What is described of the first query is described of all.
+    let block = QueryBlock { rows, queries: &(0..1), input: &input };
+    say(&Route::choose(1.0, block, reading, &device))
 }

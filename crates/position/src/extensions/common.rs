@@ -31,7 +31,7 @@ use toml::Table;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Common {
-    /// Scales queries past the training length by the logarithm of the number of keys that they see.
+    /// Scales queries past the training length by the logarithm of the number of tokens up to and with their own.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub log_n: bool,
     /// Another law than that of `log_n`.
@@ -196,7 +196,7 @@ impl Common {
         let properties = schema.ensure_object().entry("properties").or_insert_with(|| json!({}));
         let Some(properties) = properties.as_object_mut() else { return };
         let log_n = json!({ "type": "boolean", "description": "Scales queries past the training length by the \
-                             logarithm of the number of keys that they see." });
+                             logarithm of the number of tokens up to and with their own." });
         properties.insert("log_n".to_owned(), log_n);
         properties.insert("temperature_law".to_owned(), Law::schema());
         let resonance = json!({ "type": "boolean", "description": "Rounds the wavelengths of rotations to whole tokens, \

@@ -2,7 +2,7 @@
 //!
 //! `inv_freq` gives the new frequency of each band as a function of the old one, `f`, of `band` (from 0, also `i`),
 //! `bands`, `d` (the rotated channels, `2 bands`), `base`, the turns `r = L f / (2 pi)` of the band within L tokens, the
-//! scale `s`, L, and T, the tokens of the text. `logit_scale` multiplies the logits, as a function of `s`, L and T; with
+//! scale `s`, L, and T, the tokens of the text. `logit_scale` multiplies q.k, as a function of `s`, L and T; with
 //! frequencies it is a factor `sqrt(logit_scale)` on cos and sin of q and k, as in [`yarn`](super::yarn).
 
 use crate::extension::{Band, Example, Extend, Lengths, Scale, change_frequencies};
@@ -25,7 +25,8 @@ keys! {
         /// `bands`, `d` (`2 bands`), `base`, `r` (turns of the band in L tokens), `s`, `L` and `T` (tokens of the text).
         #[serde(skip_serializing_if = "Option::is_none")]
         pub inv_freq: Option<String> = None,
-        /// A factor on the logits, such as `"(0.1 * log(s) + 1)^2"`: a function of `s`, `L` and `T`.
+        /// A factor on q.k, such as `"(0.1 * log(s) + 1)^2"`: a function of `s`, `L` and `T`. Beside `inv_freq` it is one on the rotated
+        /// channels, as YaRN's is. What encodings add to the logits stays.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub logit_scale: Option<String> = None,
     }

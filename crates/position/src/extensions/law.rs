@@ -1,6 +1,6 @@
 //! `temperature_law`: what multiplies q.k where a text is longer than those of the training.
 //!
-//! With N the keys that a query sees, its row's number, T the text's length, s = T / L and d = `head_dim`, each at least 1:
+//! With N the tokens of the text up to and with the query's own, also those that a window hides, T the text's length, s = T / L and d = `head_dim`, each at least 1:
 //!
 //! | law | factor | source |
 //! |---|---|---|
@@ -118,7 +118,7 @@ impl Law {
             "anyOf": [
                 { "enum": ["log_ratio", "info", "entropy"] },
                 with("one_plus_log", "`1 + c ln s`, s the length over L (DroPE).", "c", "0.412 and 0.103 are published."),
-                with("log_shift", "`ln(a + N) / ln(a + L)`, N the keys that a query sees (SWAN).", "a", "0 is `log_ratio`."),
+                with("log_shift", "`ln(a + N) / ln(a + L)`, N the tokens up to and with the query's own (SWAN).", "a", "0 is `log_ratio`."),
             ],
         })
     }

@@ -298,6 +298,8 @@ fn impossible_values_are_refused_by_key() {
         ("{ kind = 'dynamic_ntk', factor = 0.5 }", "`extend.factor = 0.5`"),
         ("{ kind = 'su_ntk_mixed', exponent = -1.0 }", "`extend.exponent = -1`"),
         ("{ kind = 'yarn', mscale = -1.0 }", "`extend.mscale = -1`"),
+        ("{ kind = 'yarn', mscale = 2.0, attention_factor = 1.2 }", "`extend.mscale = 2`"),
+        ("{ kind = 'yarn', mscale = 2.0, temperature = 0.5 }", "`extend.mscale = 2`"),
         ("{ kind = 'yarn', ramp = 'blog' }", "`extend.ramp = \"blog\"`"),
         ("{ kind = 'yarn', temperature = -1.0 }", "`extend.temperature = -1`"),
         ("{ kind = 'mrrope', alpha = 64.0 }", "`extend.beta = 32`"),

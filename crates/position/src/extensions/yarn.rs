@@ -77,6 +77,12 @@ impl Yarn {
             ("temperature", self.temperature.as_ref().map(shown)),
             ("mscale_all_dim", self.mscale_all_dim.map(|all_dim| all_dim.to_string())),
         ];
+        let is_own = (self.mscale - Self::default().mscale).abs() > 0.0;
+        let mscale = given[..2].iter().find(|(_, value)| value.is_some()).filter(|_| is_own);
+        if let Some((first, _)) = mscale {
+            let allowed = format!("`{section}.{first}` takes the place of the formula, and of this key");
+            return Err(Error::value(&format!("{section}.mscale"), self.mscale, allowed).hint("leave one of them out"));
+        }
         let mut given = given.into_iter().filter_map(|(key, value)| Some((key, value?)));
         if let (Some((first, _)), Some((second, value))) = (given.next(), given.next()) {
             let allowed = format!("`{section}.{first}` takes the place of the formula, and of this key");

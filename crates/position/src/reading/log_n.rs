@@ -1,4 +1,4 @@
-//! Scaling of queries by the logarithm of the number of keys that they see.
+//! Scaling of queries by a logarithm that grows along the text.
 
 use super::Mask;
 use crate::init::Init;
@@ -14,7 +14,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// Scaling of the queries by the logarithm of the number n of keys that they see (kexue.fm/archives/8823 and 9708).
+/// Scaling of the queries by a logarithm of n, the tokens of the text up to and with the query's own (kexue.fm/archives/8823 and 9708).
 ///
 /// n is the query's position + 1, also where the rows at hand are a piece of a text. Where positions are drawn at
 /// random (`train.positions`, the extension `randpos`), they say nothing of n, and rows are counted: the query's own
@@ -293,10 +293,15 @@ impl LearnedLogN {
 pub(super) fn visible_keys(positions: &Positions, queries: &Range<usize>, mask: Mask) -> Vec<f64> {
     let seen = positions.columns(queries.clone());
     let Some(window) = mask.window else { return seen.keys_seen().collect() };
-    if positions.consecutive() {
-        return seen.keys_seen().map(|keys| keys.min((window + mask.sinks) as f64)).collect();
-    }
     let rows = positions.values().chunks(positions.length().max(1));
+    if positions.consecutive() {
+        // A text that begins further on has fewer of the first positions.
+        let most = rows.flat_map(|row| {
+            let sinks = row.first().map_or(0.0, |first| (mask.sinks as f64 - first).max(0.0));
+            std::iter::repeat_n(window as f64 + sinks, queries.len())
+        });
+        return seen.keys_seen().zip(most).map(|(keys, most)| keys.min(most)).collect();
+    }
     let hidden = rows.flat_map(|row| {
         queries.clone().map(move |i| row[..=i].iter().filter(|&&key| mask.hides(row[i], key)).count())
     });
@@ -378,6 +383,16 @@ mod tests {
         let drawn = Positions::drawn(1, vec![3.0, 90.0, 91.0]);
         assert_eq!(visible_keys(&drawn, &(0..3), Mask::default()), [1.0, 2.0, 3.0]);
         assert_eq!(visible_keys(&drawn, &(1..3), Mask { window: Some(2), sinks: 0 }), [1.0, 2.0]);
+        // Of two sinks, a text that begins at 1 has one, and one that begins at 500 none.
+        let mask = Mask { window: Some(3), sinks: 2 };
+        for (first, expected) in [(0.0, 5.0), (1.0, 4.0), (500.0, 3.0)] {
+            let row: Vec<f64> = (0..9).map(|place| first + f64::from(place)).collect();
+            let seen = row.iter().filter(|key| !mask.hides(row[8], **key)).count();
+            assert_eq!(
+                (visible_keys(&Positions::drawn(1, row), &(8..9), mask), seen as f64),
+                (vec![expected], expected)
+            );
+        }
     }
 
     #[test]

@@ -27,8 +27,8 @@ pub(super) struct StackEntryKeys {
     /// Keys at positions below it stay visible past the window.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) sinks: Option<usize>,
-    /// Scales the queries by `ln(keys they see) / ln(train length)`, or by a learned multiple of the logarithm
-    /// (`"learned"`); `model.log_n` unless given.
+    /// Scales the queries by `ln n / ln(train length)`, n the tokens of the text up to and with the query's own, or by a learned multiple
+    /// of `ln(keys they see)` (`"learned"`); `model.log_n` unless given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) log_n: Option<LogNKind>,
 }

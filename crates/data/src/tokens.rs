@@ -134,8 +134,13 @@ impl TokenFile {
         Ok(file)
     }
 
-    pub(crate) fn with_bos(self, bos: Option<u32>) -> Self {
+    pub fn with_bos(self, bos: Option<u32>) -> Self {
         Self { bos, ..self }
+    }
+
+    /// The token that texts begin with, if there is one.
+    pub fn bos(&self) -> Option<u32> {
+        self.bos
     }
 
     /// Begins each row of `length` tokens, which a model reads as a text of its own, with the token that texts begin with.

@@ -36,8 +36,10 @@ pub(crate) fn train(
         let trained =
             trainer.join().map_err(|_| Error::failed("training the tokenizer stopped unexpectedly"))?;
         // Where both failed, the sender only noticed that the trainer had.
-        trained.and_then(|json| sent.map(|()| json))
+        trained.and_then(|json| sent.map(|sent| sent.then_some(json)))
     })?;
+    // Of no text nothing can be learned: whoever wanted its tokens finds none, and says why.
+    let Some(json) = json else { return Ok(Tokenizer::bytes()) };
     let tokenizer = Tokenizer::from_json(&json)?;
     if tokenizer.vocab_size() != vocab_size {
         let reached = tokenizer.vocab_size();
@@ -48,18 +50,19 @@ pub(crate) fn train(
     Ok(tokenizer)
 }
 
-/// Sends the pieces of the training documents to the trainer.
+/// Sends the pieces of the training documents to the trainer, and says whether there is one.
 fn send(
     documents: &Documents<'_>,
     rule: &SplitRule,
     sender: SyncSender<String>,
     progress: &mut dyn FnMut(u64),
-) -> Result<()> {
-    let mut done = 0;
+) -> Result<bool> {
+    let (mut done, mut any) = (0, false);
     let sent = documents.visit(rule, &[Split::Train], &mut |event| {
         match event {
             Event::Piece { name, start, bytes, .. } => {
                 let text = text(name, start, bytes)?.to_owned();
+                any |= !text.is_empty();
                 sender.send(text).map_err(|_| Error::failed("the tokenizer's trainer stopped early"))?;
             }
             Event::Read(bytes) => {
@@ -72,7 +75,7 @@ fn send(
     });
     // The trainer goes on to its merges when no more text can come.
     drop(sender);
-    sent.map(|_| ())
+    sent.map(|_| any)
 }
 
 fn train_on(texts: impl Iterator<Item = String> + Send, vocab_size: usize) -> Result<String> {

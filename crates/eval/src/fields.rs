@@ -38,7 +38,7 @@ pub(crate) const FIRST: [(&str, ColumnType, &str); 21] = [
     ("corpus", Text, "the corpus as written in the config, or the task"),
     ("corpus_hash", Text, "hash of the text where it is not the corpus of the run's config"),
     ("text_hash", Text, "hash of the text that was read: equal texts have equal hashes, wherever they lie"),
-    ("split", Text, "`train`, `validation` or `test`"),
+    ("split", Text, "`train`, `valid` or `test`"),
     (
         "key_tokens",
         Text,

@@ -50,7 +50,11 @@ impl Sample {
         let mut documents: Vec<usize> = places.iter().map(|&(document, _)| document).collect();
         documents.sort_unstable();
         documents.dedup();
-        let windows = places.iter().map(|&(document, start)| text.read(document, start..start + length));
+        let windows = places.iter().map(|&(document, start)| {
+            let mut window = text.read(document, start..start + length);
+            text.begin(&mut window, length);
+            window
+        });
         let unit = text.material().unit();
         Ok(Self { split, windows: windows.collect(), documents: documents.len(), unit })
     }

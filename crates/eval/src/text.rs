@@ -122,6 +122,11 @@ impl Text {
         }
     }
 
+    /// The token that texts begin with, if there is one.
+    pub(crate) fn bos(&self) -> Option<u32> {
+        self.tokens.bos()
+    }
+
     /// Begins each row of `length` tokens, which the model reads as a text of its own, with the token that texts begin with.
     pub fn begin(&self, rows: &mut [u32], length: usize) {
         self.tokens.begin(rows, length);

@@ -23,7 +23,7 @@ const PART: f64 = 0.99;
 /// The loss of the text with rows of their own for its tokens may differ by rounding alone, in nats.
 const ROUNDING: f64 = 1e-3;
 
-/// The norm of the gradient of the last loss by the embedding of each token, from the last token back, divided by their sum: `[tokens]`.
+/// The norm of the gradient of the last loss by the embedding of each token, from the last token back: `[tokens]`.
 ///
 /// `traced` is the model that tracks gradients, and `reading` is of it. Tokens stand in rows of their own here; `None` where that changes the last loss, `known`:
 /// the encoding looks at their ids.
@@ -64,7 +64,7 @@ pub(super) fn by_distance(
     if !(sum > 0.0 && sum.is_finite()) {
         return Err(Error::failed("the gradient of the last loss is 0 or no number"));
     }
-    Ok(Some(norms.into_iter().map(|norm| norm / sum).collect()))
+    Ok(Some(norms))
 }
 
 /// Why the receptive field of a reading is not measured; none where it is.

@@ -236,11 +236,11 @@ impl Reader<'_, '_> {
                     last
                 })
                 .collect();
-            let document = sampled.documents[index];
+            let (document, all) = (sampled.documents[index], last);
             for tokens in self.evaluation.block.lengths.iter().chain([&(block.train_length / 2)]) {
                 if *tokens > 0 && *tokens < within.len() {
                     let key = Key::whole(Diagnostic::GradientWithin).bin(*tokens);
-                    gathered.add(document, key, within[tokens - 1], 1.0);
+                    gathered.add(document, key, within[tokens - 1], all);
                 }
             }
             gradients.push(gradient);

@@ -194,7 +194,6 @@ fn a_window_bounds_the_receptive_field() {
     let loss = model.nll(&pass, upload(&[3], [1, 1], &Device::flex()), LENGTH - 1..LENGTH);
     let known = f64::from(loss.into_scalar::<f32>());
     let found = gradient::by_distance(&model, &traced, &read, &tokens, 3, known).unwrap().unwrap();
-    assert!((found.iter().sum::<f64>() - 1.0).abs() < 1e-9);
     // Two layers of a window of 5 reach 8 tokens back.
     assert!(found[8] > 0.0 && found[9..].iter().all(|part| *part == 0.0), "{found:?}");
     let (field, ..) = gradient::receptive_field(&[found], &[0]).unwrap();

@@ -72,6 +72,10 @@ pub(crate) const ALL: [OfAttention; 6] =
     [UNSEEN_ANGLES, FIRST_TOKEN, EFFECTIVE_KEYS, ENTROPY, BEYOND_LENGTH, STABLE_RANK];
 
 impl Measure for OfAttention {
+    fn better(&self) -> Option<&'static str> {
+        None
+    }
+
     fn title(&self) -> &'static str {
         self.title
     }

@@ -58,6 +58,11 @@ pub trait Measure: Sync {
         true
     }
 
+    /// Which is better, `less` or `more`; `None` of a number that describes a model and does not judge it.
+    fn better(&self) -> Option<&'static str> {
+        Some(if self.lower_is_better() { "less" } else { "more" })
+    }
+
     /// Whether it goes from 0 to 1; tables show it in per cent.
     fn is_share(&self) -> bool {
         false

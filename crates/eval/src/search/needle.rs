@@ -51,10 +51,8 @@ impl Needles {
         let of = |document| Window { document, start: 0, first: answers.start, end: answers.end };
         let plan = Plan { windows: (0..listed.len()).map(of).collect(), skipped_documents: 0 };
         let answers = vec![vec![answers]; listed.len()];
-        Self {
-            text: Text::questions(Questions { tokens: TokenFile::from_documents(&listed), answers }),
-            plan,
-        }
+        let tokens = TokenFile::from_documents(&listed).with_bos(tokens.bos());
+        Self { text: Text::questions(Questions { tokens, answers }), plan }
     }
 
     /// The mean loss of the answers, in nats per token.
@@ -131,6 +129,10 @@ mod tests {
             assert_eq!((window.start, window.reading(), window.first, window.end), (0, 64, 57, 65));
         }
         assert!(Needles::new(&text, 2, 512).plan.windows.is_empty());
+        // What texts begin with, these windows begin with too.
+        assert_eq!(needles.text.bos(), None);
+        let begun = TokenFile::from_documents(&[("a", &long)]).with_bos(Some(7));
+        assert_eq!(Needles::new(&Text::documents(begun), 2, 64).text.bos(), Some(7));
         assert_eq!(Needles::new(&text, 1, 150).plan.windows[0].targets(), 16);
     }
 }

@@ -239,7 +239,11 @@ fn fitted(whole: Grid, width: Option<usize>, table: impl Fn(&[Column]) -> Grid) 
 
 fn table(title: &str, metric: Metric, compared: &Comparisons, columns: &[Column]) -> Grid {
     let name = if metric == Metric::Loss { "Loss".to_owned() } else { format!("`{}`", metric.name()) };
-    let better = if metric.lower_is_better() { "below" } else { "above" };
+    let first = match metric.better() {
+        None => "below 0 the first is smaller",
+        Some(_) if metric.lower_is_better() => "below 0 the first is better",
+        Some(_) => "above 0 the first is better",
+    };
     let over = compared.list.first().map_or(Over::Documents, |one| one.over);
     let over_seeds = over != Over::Documents;
     let unit = unit(&compared.list);
@@ -249,7 +253,7 @@ fn table(title: &str, metric: Metric, compared: &Comparisons, columns: &[Column]
         unit.to_owned()
     };
     let mut notes =
-        vec![format!("{name} in {}, paired by {by}; {better} 0 the first is better", metric.unit())];
+        vec![format!("{name} in {}, paired by {by}; {first}", metric.unit())];
     let repeats = compared.list.iter().filter(|one| one.repeats).count();
     if repeats > 0 {
         notes.push(format!(

@@ -178,6 +178,12 @@ fn evaluations(arguments: &Arguments, corpus: Option<&str>) -> Result<Vec<Evalua
             block.remove(key.name);
         }
         block.remove("task");
+        if protocol == "task" {
+            // A task makes its own sequences: what the config says of its text is not about them.
+            for key in [WINDOWS_PER_DOCUMENT.name, "corpus", "split"] {
+                block.remove(key);
+            }
+        }
         block.insert("protocol".to_owned(), Value::String(protocol.clone()));
     }
     if let Some(corpus) = corpus {

@@ -16,7 +16,7 @@ use longwave_experiment::{FoundRun, Machine, TrainedRun};
 use longwave_position::{Lengths, Tokens};
 use longwave_report::Format;
 use longwave_report::explained::{csv, keep, summary, tables};
-use longwave_report::page::write_explained;
+use longwave_report::page::{quoted, write_explained};
 use longwave_train::Run;
 use longwave_train::run::CheckpointId;
 use std::path::{Path, PathBuf};
@@ -82,11 +82,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 /// What was typed, without what says where it is written and computed.
 fn command(arguments: &Arguments) -> String {
     let mut words = vec!["longwave explain".to_owned()];
-    words.extend(arguments.runs.iter().map(|run| run.display().to_string()));
+    words.extend(arguments.runs.iter().map(|run| quoted(&run.to_string_lossy())));
+    let checkpoint = Some(arguments.checkpoint).filter(|id| *id != CheckpointId::Last);
+    words.extend(checkpoint.map(|id| format!("--checkpoint {}", id.name())));
     let lengths: Vec<String> = arguments.lengths.iter().map(|length| length.text()).collect();
     words.extend((!lengths.is_empty()).then(|| format!("--lengths {}", lengths.join(","))));
-    words.extend(arguments.extend.iter().map(|extend| format!("--extend '{extend}'")));
-    words.extend(arguments.corpus.iter().map(|corpus| format!("--corpus '{corpus}'")));
+    words.extend(arguments.extend.iter().map(|extend| format!("--extend {}", quoted(extend))));
+    words.extend(arguments.corpus.iter().map(|corpus| format!("--corpus {}", quoted(corpus))));
     words.extend(arguments.split.map(|split| format!("--split {split}")));
     words.join(" ")
 }

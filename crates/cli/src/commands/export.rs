@@ -123,8 +123,8 @@ fn scaling(arguments: &Arguments, train: usize) -> Result<Option<StageReading>> 
     let length = match (arguments.length, scale) {
         (Some(length), _) => length.whole("--length", Lengths { train, length: train })?,
         (None, Some(scale)) => (scale * train as f64).round() as usize,
-        // They scale nothing, or by each text.
-        (None, None) if matches!(extend.kind(), "direct" | "dynamic_ntk") => train,
+        // They scale nothing, or by each text, or cannot be written at all.
+        (None, None) if extend.kind() == "dynamic_ntk" || written.get("scale").is_none() => train,
         (None, None) => {
             return Err(Error::usage(format!(
                 "`--extend {}` needs the longest text: the files say it, and have one scale for every length",

@@ -113,14 +113,17 @@ impl StudyRunner<'_> {
     /// trained again.
     pub(super) fn costs_left(&self, whole: &[Option<Cost>], left: &[usize]) -> Vec<Option<Cost>> {
         let mut costs = whole.to_vec();
-        for index in self.trained(left) {
-            costs[index] =
-                costs[index].map(|cost| Cost { training_tokens: 0.0, training_flops: 0.0, ..cost });
-        }
-        for run in left {
-            let Planned { job: Ok(job), from: Some(source), .. } = &self.plan.runs[*run] else { continue };
-            let done = job.config.run.tokens_after(source.step) as f64;
-            costs[*run] = costs[*run].map(|cost| Cost {
+        let trained = self.trained(left);
+        for &run in left {
+            let Planned { job: Ok(job), from, .. } = &self.plan.runs[run] else { continue };
+            if trained.contains(&run) {
+                costs[run] =
+                    costs[run].map(|cost| Cost { training_tokens: 0.0, training_flops: 0.0, ..cost });
+                continue;
+            }
+            let step = from.as_ref().map_or_else(|| self.store.trained_step(job), |source| source.step);
+            let done = job.config.run.tokens_after(step) as f64;
+            costs[run] = costs[run].map(|cost| Cost {
                 training_tokens: cost.training_tokens - done,
                 training_flops: cost.training_flops * (1.0 - done / cost.training_tokens),
                 ..cost

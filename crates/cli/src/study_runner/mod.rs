@@ -154,9 +154,8 @@ pub(crate) fn perform(study: &Study, options: &Options) -> Result<()> {
     plan.check_best(&store)?;
     if !options.collect {
         check_texts(&plan, &unfinished(&plan, &store), &mut corpora)?;
-        if let Some(hint) = plan.find_sources(&store)? {
-            status(&format!("hint      {hint}"));
-        }
+        let hints = [plan.find_sources(&store)?, plan.without_evaluation()];
+        hints.iter().flatten().for_each(|hint| status(&format!("hint      {hint}")));
     }
     let runner =
         StudyRunner { study, options, plan, store, folder, corpora: RefCell::new(corpora), kind, threads };

@@ -4,6 +4,7 @@
 use super::encoding::Written;
 use super::{Extended, at, lengths};
 use longwave_core::{Error, Result};
+use longwave_position::PositionConfig;
 use longwave_position::encoding::{Dimensions, Geometry, PositionMap, Selector};
 use longwave_position::encodings::Encoding;
 use longwave_position::layout::TextLayout;
@@ -28,14 +29,14 @@ pub(super) fn described(trained: &Trained, extended: &Extended) -> Result<Torch>
     let Trained { config, resolved, model, .. } = trained;
     let (d, base) = (resolved.dimensions, &model.position);
     let configs: Vec<_> = config.position.encodings().collect();
+    let dropped = PositionConfig::from_value(&"none".into(), "position")?;
     let mut encodings = Vec::new();
     for (index, encoding) in base.encodings().iter().enumerate() {
-        // A stage may have given some layers a copy.
-        let named = || configs.iter().find(|config| config.kind() == encoding.kind());
-        let config = configs
-            .get(index)
-            .or_else(named)
-            .ok_or_else(|| Error::failed("an encoding without its config"))?;
+        // A stage may have given some layers a copy, or dropped the encoding of some.
+        let named = || configs.iter().copied().find(|config| config.kind() == encoding.kind());
+        let dropped = || dropped.encodings().find(|config| config.kind() == encoding.kind());
+        let config = configs.get(index).copied().or_else(named).or_else(dropped);
+        let config = config.ok_or_else(|| Error::failed("an encoding without its config"))?;
         let places = base.layers().iter().flat_map(|layer| &layer.encodings);
         let layers = places.filter(|place| place.encoding == index).count();
         encodings.push(Written::new(encoding, config, Dimensions { layers, ..d }, extended.longest)?);
@@ -147,7 +148,7 @@ fn of_layer(layer: &LayerReading, encodings: Vec<Value>) -> Result<Value> {
         LogN::PostHoc { train_length } => ("post_hoc", Some(train_length), None),
         LogN::Learned { row, scale_bias: false, .. } => ("learned", None, Some(row)),
         LogN::Learned { .. } => return Err(no_python("learned log-n scales biases too")),
-        LogN::Adaptive { .. } => return Err(no_python("log-n is adaptive")),
+        LogN::Adaptive { .. } => return Err(no_python("log-n is adaptive, or a power")),
         LogN::Shifted { train_length, .. } => ("shifted", Some(train_length), None),
         LogN::Info { train_length, .. } => ("info", Some(train_length), None),
         LogN::ByEntropy => return Err(no_python("temperature law goes by the entropy of a query")),

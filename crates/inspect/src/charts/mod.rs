@@ -97,7 +97,7 @@ pub fn drawings(picture: &Picture) -> Vec<Drawing> {
         let caption = format!(
             "What is left of the inner product of a vector with itself, so many tokens apart.{rises}"
         );
-        drawings.extend(by_distance(picture, ["decay", "Decay", "mean of cos(angle)"], &caption, decay));
+        drawings.extend(by_distance(picture, ["decay", "Decay", picture.decay_in_words()], &caption, decay));
     }
     drawings.extend(matrix(picture));
     drawings.extend(attention::attention(picture));

@@ -81,6 +81,9 @@ pub struct Picture {
     pub past: String,
     /// Name and shape of each parameter.
     pub parameters: Vec<(String, Vec<usize>)>,
+    /// The layer whose numbers are shown; absent where all layers have the same parameters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shown_layer: Option<usize>,
     /// L in tokens.
     pub train_length: usize,
     /// The length that is read, in tokens.
@@ -261,6 +264,7 @@ fn picture(
         acts: catalog::acts(encodings[0], dimensions),
         past: past(facts, encodings[0], lengths.train),
         parameters: parameter::shapes(encodings[0]),
+        shown_layer: probes[1].layer_of_parameters(),
         train_length: lengths.train,
         length: lengths.length,
         extend: extend.clone(),

@@ -6,6 +6,7 @@ use longwave_kernels::Attention;
 use longwave_model::attention::{Rotations, attend};
 use longwave_position::encoding::PositionUse;
 use longwave_position::encoding::{QueryBlock, Rows};
+use longwave_position::parameter::LAYERS;
 use longwave_position::reading::AttentionKind;
 use longwave_position::{Dimensions, Encoding, Init, Positions, Reading};
 use std::ops::Range;
@@ -33,6 +34,13 @@ impl<'a> Probe<'a> {
         let has_it = |layer: &usize| !reading.layer(*layer).encodings.is_empty();
         let layer = (0..dimensions.layers).find(has_it).unwrap_or_default();
         Self { reading, index, layer, length, dimensions }
+    }
+
+    /// The layer that is asked, where others have parameters of their own.
+    pub(super) fn layer_of_parameters(&self) -> Option<usize> {
+        let layers = self.reading.layers().iter().filter(|layer| !layer.encodings.is_empty()).count();
+        let is_own = self.encoding().parameters().iter().any(|spec| spec.axes.first() == Some(&LAYERS));
+        (is_own && layers > 1).then_some(self.layer)
     }
 
     fn encoding(&self) -> &Encoding {

@@ -23,7 +23,8 @@ impl Picture {
             parts.push(by_distance("bias by distance", bias));
         }
         if let Some(decay) = &self.decay {
-            let mut text = by_distance("decay: mean of cos(angle) over the bands, by distance", decay);
+            let mut text =
+                by_distance(&format!("decay: {} over the bands, by distance", self.decay_in_words()), decay);
             if let Some(share) = self.rising_share {
                 let _ = writeln!(
                     text,
@@ -53,14 +54,26 @@ impl Picture {
         spectrum(bands, about_base)
     }
 
+    /// What the decay is the mean of.
+    pub(crate) fn decay_in_words(&self) -> &'static str {
+        let factor = self.spectrum.as_ref().map_or(1.0, |spectrum| spectrum.attention_factor);
+        if (factor - 1.0).abs() > 0.0 {
+            "mean of cos(angle) times the factor on q.k"
+        } else {
+            "mean of cos(angle)"
+        }
+    }
+
     fn head(&self) -> String {
         let acts: Vec<&str> = self.acts.iter().map(|place| place.name()).collect();
         let acts = if acts.is_empty() { "nothing".to_owned() } else { acts.join(", ") };
         let shape = |(name, shape): &(String, Vec<usize>)| format!("{name} {shape:?}");
         let parameters: Vec<String> = self.parameters.iter().map(shape).collect();
         let parameters = if parameters.is_empty() { "none".to_owned() } else { parameters.join(", ") };
+        let shown =
+            self.shown_layer.map_or(String::new(), |layer| format!("; those of layer {layer} are shown"));
         let mut text = format!(
-            "{}: {} ({})\n{}acts on     {acts}\nparameters  {parameters}\npast L      {}\ntrained at L = {}, read at {} as \
+            "{}: {} ({})\n{}acts on     {acts}\nparameters  {parameters}{shown}\npast L      {}\ntrained at L = {}, read at {} as \
              `{}`\n",
             self.encoding,
             self.summary,

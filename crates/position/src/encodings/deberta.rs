@@ -179,7 +179,11 @@ impl Position for Deberta {
 
     fn check(&self, positions: &Positions) -> Result<()> {
         let Some(absolute) = &self.absolute else { return Ok(()) };
-        absolute.check(positions).map_err(|error| error.context("the absolute positions of `deberta`"))
+        absolute.check(positions).map_err(|error| {
+            error.context("the absolute positions of `deberta`").hint(
+                "evaluate lengths up to the table's size, or train with a larger `position.absolute.table_size`",
+            )
+        })
     }
 
     fn prepare(&mut self, text: &Positions) {

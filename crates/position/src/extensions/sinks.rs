@@ -9,7 +9,7 @@
 
 use crate::encoding::{Geometry, PositionMap, Selector};
 use crate::extension::{Example, Extend, Farthest, Lengths, Shifts, set_geometry, set_window};
-use crate::reading::Reading;
+use crate::reading::{AttentionKind, Reading};
 use crate::tokens::Tokens;
 use longwave_core::{Error, Result};
 
@@ -73,8 +73,11 @@ impl Extend for Sinks {
                 ],
                 selector: Selector::Distance { near: window as f64 },
             };
-            set_geometry(Self::KIND, reading, &geometry).map_err(|error| {
-                error.hint("`reindex = false` only masks, which any encoding can be read with")
+            // A mask with sinks is for what has a softmax.
+            let can_mask = !matches!(reading.attention(), AttentionKind::Linear | AttentionKind::StickBreaking(_));
+            set_geometry(Self::KIND, reading, &geometry).map_err(|error| match can_mask {
+                true => error.hint("`reindex = false` only masks, which any encoding can be read with"),
+                false => error,
             })?;
         }
         set_window(reading, window, self.n_sink);

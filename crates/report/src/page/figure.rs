@@ -96,11 +96,11 @@ pub(super) fn push_heat(text: &mut String, table: &Table) {
     let is_one_reading = has_runs && rows.iter().all(|row| row.labels.last() == rows[0].labels.last());
     let labels = if is_one_reading { 1 } else { table.label_headers.len() };
     let metric = table.metric.title();
+    let better = table.metric.better().map_or(String::new(), |which| format!(", {which} is better"));
     let _ = writeln!(
         text,
-        "<figure class=\"heat\">\n<figcaption>Heat map: {}, {} is better</figcaption>",
+        "<figure class=\"heat\">\n<figcaption>Heat map: {}{better}</figcaption>",
         escape(&metric.to_lowercase()),
-        if table.metric.lower_is_better() { "less" } else { "more" }
     );
     let first = table.label_headers[..labels].join(": ");
     let names = columns.iter().map(|column| table.columns[*column].as_str());

@@ -147,7 +147,7 @@ fn inline_table(value: &Value) -> String {
 }
 
 /// A word of a shell.
-pub(super) fn quoted(word: &str) -> String {
+pub fn quoted(word: &str) -> String {
     let is_plain = |sign: char| sign.is_ascii_alphanumeric() || "_-./,=+:".contains(sign);
     if !word.is_empty() && word.chars().all(is_plain) {
         word.to_owned()

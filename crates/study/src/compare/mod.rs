@@ -41,6 +41,8 @@ pub struct Comparison {
     pub reading: String,
     /// The checkpoint of the first side.
     pub checkpoint: String,
+    /// That of the second side.
+    pub other_checkpoint: String,
     /// Protocol, split and lengths.
     #[serde(flatten)]
     pub settings: Settings,
@@ -136,6 +138,9 @@ pub fn compare(a: &Side, b: &Side, filter: &Filter, metric: Metric) -> Result<Co
     Ok(Comparisons { list, notes })
 }
 
+/// The checkpoint at the end of a training.
+const LAST: &str = "last";
+
 /// How rows of two sides find each other.
 struct Pairing<'a> {
     a: &'a Side,
@@ -152,10 +157,13 @@ impl<'a> Pairing<'a> {
         self.a.extend.is_some() && self.b.extend.is_some()
     }
 
-    /// The readings of a side. One that names no extension is read with that of the other side, if any.
+    /// The readings of a side. One that names no extension is read with that of the other side, if any. One that names no checkpoint,
+    /// beside one that does, is read at its end.
     fn readings<'s>(&self, side: &'s Side, filter: &Filter) -> Result<Vec<Reading<'s>>> {
         let extend = side.extend.as_ref().or(self.a.extend.as_ref()).or(self.b.extend.as_ref());
-        side.readings(extend, filter)
+        let beside_one = self.a.checkpoint.is_some() || self.b.checkpoint.is_some();
+        let end = side.runs.iter().flatten().map(|row| row.checkpoint.as_str()).find(|name| *name == LAST);
+        side.readings(extend, side.checkpoint.as_deref().or(end.filter(|_| beside_one)), filter)
     }
 
     /// The keys in which two readings differ, with both values; none if they are compared.
@@ -323,6 +331,7 @@ fn comparison(
         other_extend_config: b.extend_config.clone(),
         reading: String::new(),
         checkpoint: a.checkpoint.clone(),
+        other_checkpoint: b.checkpoint.clone(),
         settings: a.settings.clone(),
         metric,
         value: value(left),

@@ -35,10 +35,11 @@ pub(super) fn tell_apart(list: &mut [Comparison]) {
         list.iter().map(|one| (one.reading.clone(), one.settings.length)).collect();
     for (index, one) in list.iter_mut().enumerate() {
         let alike: Vec<usize> = all.iter().copied().filter(|other| named[*other] == named[index]).collect();
+        let of_two = one.checkpoint != one.other_checkpoint;
         let of_all = |key: &str| matches!(key, "protocol" | "split") && varies(key, &all);
         let told: Vec<String> = keys[index]
             .iter()
-            .filter(|(key, _)| of_all(key) || varies(key, &alike))
+            .filter(|(key, _)| of_all(key) || varies(key, &alike) || key.as_str() == "checkpoint" && of_two)
             .map(|(key, value)| format!("{key} = {value}"))
             .collect();
         if !told.is_empty() {
@@ -47,9 +48,11 @@ pub(super) fn tell_apart(list: &mut [Comparison]) {
     }
 }
 
-/// The keys that a comparison was measured by, and its checkpoint. What the text was is said by others.
+/// The keys that a comparison was measured by, and its checkpoints. What the text was is said by others.
 fn settings(one: &Comparison) -> BTreeMap<String, String> {
     let keys = fields(&one.settings).into_iter().filter(|(key, value)| key != "task" && !value.is_null());
     let keys = keys.map(|(key, value)| (key, shown(Some(&value))));
-    keys.chain([("checkpoint".to_owned(), one.checkpoint.clone())]).collect()
+    let both = [&one.checkpoint, &one.other_checkpoint];
+    let checkpoint = if both[0] == both[1] { both[0].clone() } else { format!("{} - {}", both[0], both[1]) };
+    keys.chain([("checkpoint".to_owned(), checkpoint)]).collect()
 }

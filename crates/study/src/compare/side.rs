@@ -54,11 +54,18 @@ impl Side {
     }
 
     /// The readings that the filter keeps, in the order of the rows.
-    pub(super) fn readings(&self, extend: Option<&Reference>, filter: &Filter) -> Result<Vec<Reading<'_>>> {
+    pub(super) fn readings(
+        &self,
+        extend: Option<&Reference>,
+        checkpoint: Option<&str>,
+        filter: &Filter,
+    ) -> Result<Vec<Reading<'_>>> {
         let mut readings: Vec<Reading<'_>> = Vec::new();
         for (run, rows) in self.runs.iter().enumerate() {
             for row in rows {
-                if self.keeps(row, extend, filter)? {
+                if checkpoint.is_none_or(|checkpoint| *checkpoint == row.checkpoint)
+                    && self.keeps(row, extend, filter)?
+                {
                     self.add(row, run, &mut readings)?;
                 }
             }
@@ -73,8 +80,7 @@ impl Side {
         let wanted = wanted.collect::<Result<Vec<usize>>>()?;
         Ok((wanted.is_empty() || wanted.contains(&row.settings.length))
             && (filter.extend.is_empty() || filter.extend.iter().any(|one| one.is(row)))
-            && extend.is_none_or(|one| one.is(row))
-            && self.checkpoint.as_ref().is_none_or(|checkpoint| *checkpoint == row.checkpoint))
+            && extend.is_none_or(|one| one.is(row)))
     }
 
     /// Adds a row to the reading it belongs to. Of one run the latest step stands: a run that trained on was measured

@@ -43,6 +43,34 @@ fn what_hinders_is_named_by_its_key() {
 }
 
 #[test]
+fn a_checkpoint_beside_none_is_compared_with_the_end() {
+    let at = |checkpoint: &str, step: u64, nll: [f64; 2]| ResultRow {
+        checkpoint: checkpoint.to_owned(),
+        step,
+        ..row("direct", 256, 0, &nll)
+    };
+    let rows = vec![at("step-2", 2, [4.0, 5.0]), at("step-4", 4, [3.0, 4.5]), at("last", 6, [2.0, 3.0])];
+    let side = |checkpoint: Option<&str>| Side {
+        checkpoint: checkpoint.map(str::to_owned),
+        ..Side::new("a", rows.clone())
+    };
+    for (left, right, reading, difference) in [
+        (Some("step-2"), None, "direct (checkpoint = step-2 - last)", 2.0),
+        (None, Some("step-4"), "direct (checkpoint = last - step-4)", -1.25),
+        (Some("step-2"), Some("step-4"), "direct (checkpoint = step-2 - step-4)", 0.75),
+    ] {
+        let found = compare(&side(left), &side(right), &Filter::default(), Metric::Loss).unwrap().list;
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].reading, reading);
+        assert!((found[0].difference - difference).abs() < 1e-12, "{reading}: {}", found[0].difference);
+    }
+    // A side that was read at no end has what it has.
+    let best = Side::new("b", vec![at("best", 4, [3.0, 4.5])]);
+    let found = compare(&side(Some("step-2")), &best, &Filter::default(), Metric::Loss).unwrap().list;
+    assert_eq!(found[0].other_checkpoint, "best");
+}
+
+#[test]
 fn two_readings_of_one_run_are_compared() {
     let rows = vec![
         row("direct", 256, 0, &[3.0, 4.0, 5.5]),

@@ -144,6 +144,19 @@ impl Plan {
         self.runs.iter().enumerate().filter_map(|(index, run)| Some((index, run.job.as_ref().ok()?)))
     }
 
+    /// Which runs no `[[evaluate]]` reads, in a sentence; nothing where each is read.
+    pub fn without_evaluation(&self) -> Option<String> {
+        let mut labels: Vec<String> = self
+            .runs
+            .iter()
+            .filter(|run| run.job.as_ref().is_ok_and(|job| job.config.evaluations().is_empty()))
+            .map(|run| format!("`{}`", run.labels.join(", ")))
+            .collect();
+        labels.dedup();
+        (!labels.is_empty())
+            .then(|| format!("no `[[evaluate]]` reads {}: trained, and not measured", labels.join("; ")))
+    }
+
     /// What is wrong with the config of the first run that has none.
     pub fn first_refused(&self) -> Option<Error> {
         let refused = self.runs.iter().find(|run| run.job.is_err())?;

@@ -17,7 +17,7 @@ use crate::plan::job::Job;
 use longwave_core::file::fault;
 use longwave_core::{Error, Result, clock, file, line_count};
 use longwave_eval::{ResultRow, row};
-use longwave_train::checkpoint::Checkpoint;
+use longwave_train::checkpoint::{Checkpoint, Meta};
 use longwave_train::run::{self, CheckpointId, checkpoint_path};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
@@ -124,8 +124,18 @@ impl Store {
 
     /// Whether the training of a job has come to its last step.
     pub fn is_trained(&self, job: &Job) -> bool {
+        self.last(job).is_some_and(|last| last.is_end_of(&job.config.run))
+    }
+
+    /// The step that the training of a job goes on from; 0 where it begins.
+    pub fn trained_step(&self, job: &Job) -> u64 {
+        self.last(job).map_or(0, |last| last.step)
+    }
+
+    /// What the last checkpoint of a job says; `None` where there is none that is whole.
+    fn last(&self, job: &Job) -> Option<Meta> {
         let path = checkpoint_path(&self.run(&job.key), CheckpointId::Last);
-        path.exists() && Checkpoint::load(&path).is_ok_and(|last| last.meta.is_end_of(&job.config.run))
+        if path.exists() { Checkpoint::load(&path).ok().map(|last| last.meta) } else { None }
     }
 
     /// The rows of a finished job; `None` where it is not finished.

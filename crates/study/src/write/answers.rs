@@ -37,8 +37,8 @@ pub(super) fn claims(claims: &[Judged], needs: &[Need], looks: &Looks) -> Grid {
         }
     }
     for other in others {
-        let less = if other.lower_is_better() { "less" } else { "more" };
-        notes.push(format!("`{}`: differences in {}, {less} is better.", other.name(), other.unit()));
+        let better = other.better().map_or(String::new(), |which| format!(", {which} is better"));
+        notes.push(format!("`{}`: differences in {}{better}.", other.name(), other.unit()));
     }
     let lacking = claims.iter().filter_map(|claim| Some((claim, claim.lacks.as_ref()?)));
     notes.extend(lacking.map(|(claim, why)| format!("`{}` was not judged: {why}.", claim.in_words())));

@@ -239,7 +239,11 @@ impl Radix {
         lengths: Lengths,
     ) -> Result<()> {
         let Config { variant, digits_as, beta, .. } = self.config;
-        if divided || variant != Variant::Direct {
+        if divided {
+            return Err(Error::usage("`convert` reads whole positions, and a stage of the training has divided them")
+                .hint("leave `convert` out of `extend`: `direct` reads as last trained"));
+        }
+        if variant != Variant::Direct {
             return Err(Error::usage("`radix` was trained with positions that are not read directly")
                 .hint("convert models with `position.variant = \"direct\"`"));
         }

@@ -142,6 +142,16 @@ fn seeds_are_averaged_and_other_runs_are_refused() {
         "{page}"
     );
     assert!(!project.exists("runs/small-0/explained.json"), "the runs are left as they are");
+    // The command of the page gives its numbers, whatever quotes were typed.
+    let yarn =
+        ["--extend", "{ kind = 'direct', temperature = 2.0 }", "--checkpoint", "best", "--lengths", "2L"];
+    let outcome = project.run(&[&EXPLAIN[..], &["runs/small-0", "--out", "best"], &yarn].concat());
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let page = String::from_utf8(project.read("best/report.html")).unwrap();
+    let command = page.split("longwave explain runs/small-0 ").nth(1).unwrap().split('<').next().unwrap();
+    let command = command.replace("&#39;", "'");
+    assert!(command.starts_with("--checkpoint best --lengths 2L"), "{command}");
+    assert!(command.contains("'{ kind = '\\''direct'\\'', temperature = 2.0 }'"), "{command}");
     let of = |runs: &[&str]| explained(&project, &[runs, &lengths].concat());
     let [first, second] = ["runs/small-0", "runs/small-1"].map(|run| of(&[run]));
     let both = of(&["runs/small-0", "runs/small-1"]);

@@ -190,7 +190,7 @@ fn metrics() -> String {
              window baseline](../concepts/protocols.md#metrics) says what else a row holds.\n\n\
              | metric | unit | better | which rows have it |\n|---|---|---|---|\n";
     for metric in Metric::comparable() {
-        let better = if metric.lower_is_better() { "less" } else { "more" };
+        let better = metric.better().unwrap_or("neither");
         let _ =
             writeln!(page, "| `{}` | {} | {better} | {} |", metric.name(), metric.unit(), metric.held_by());
     }
@@ -203,7 +203,7 @@ fn results() -> String {
              and `results.parquet` of a study, have the same fields as columns, all of them whatever was measured, always in \
              this order and with these types. So files of different runs and studies can be put together. A study's begin \
              with its axes and `reading`, the extension's label in its tables, all text. A missing value is null, and so is a \
-             number that is not finite; CSV leaves it empty. In `results.jsonl` a field is left out where it does not apply.\n\n| column | type | meaning |\n|---|---|---|\n";
+             number that is not finite; CSV leaves it empty. In `results.jsonl` a field is left out where it does not apply, and so is what follows from others, as `ppl_se` does.\n\n| column | type | meaning |\n|---|---|---|\n";
     let mut line = |name: &str, of: &str, meaning: &str| {
         // Writing into a string cannot fail.
         let _ = writeln!(page, "| `{name}` | {of} | {} |", meaning.replace('|', "\\|"));
@@ -294,7 +294,8 @@ fn config(schema: &Schema) -> String {
     page += "\n## `[[stage]]`\n\nA stage takes every key of `[train]` and has the value of `[train]` where it gives none, but \
              for `learning_rate` (a tenth), `schedule_steps`, `validate_every`, `patience`, `checkpoint_every` and `keep_checkpoints`. Its own keys:\n\n";
     let of_train: Vec<&str> = train["properties"].as_object().unwrap().keys().map(String::as_str).collect();
-    let shared: Vec<&str> = of_train.into_iter().filter(|key| *key != "length").collect();
+    let shared: Vec<&str> =
+        of_train.into_iter().filter(|key| !["length", "optimizer"].contains(key)).collect();
     page += &schema.keys(schema.definition("StageConfig"), &shared);
     page += "\n## `[[evaluate]]`\n\n[Protocols](protocols.md) says which keys belong to which protocol.\n\n";
     page += &schema.keys(schema.definition("EvaluateConfig"), &[]);

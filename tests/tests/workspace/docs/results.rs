@@ -49,6 +49,8 @@ pub(super) struct Claim {
     pub(super) says: String,
     pub(super) interval: String,
     pub(super) verdict: String,
+    /// The protocol, where the study's file names another than that of texts or tasks in general.
+    pub(super) protocol: Option<String>,
 }
 
 /// The mean over seeds.
@@ -149,7 +151,16 @@ impl Study {
             }
         });
         let measured: Vec<Measured> = measured.collect();
-        let (train_length, claims) = (measured[0].train_length, claims(&text("study.md")));
+        let (train_length, mut claims) = (measured[0].train_length, claims(&text("study.md")));
+        let file = fs::read_to_string(repository(&format!("experiments/{name}.toml"))).unwrap();
+        let file: toml::Table = file.parse().unwrap();
+        let written = file.get("claim").and_then(toml::Value::as_array).into_iter().flatten();
+        for (claim, written) in claims.iter_mut().zip(written) {
+            let says = written["says"].as_str().unwrap();
+            assert!(claim.says.starts_with(says), "`{says}` stands in the place of `{}`", claim.says);
+            let protocol = written.get("protocol").and_then(toml::Value::as_str);
+            claim.protocol = protocol.filter(|it| !["fixed_target", "task"].contains(it)).map(str::to_owned);
+        }
         Self { name: name.to_owned(), axes, train_length, measured, claims }
     }
 
@@ -258,6 +269,7 @@ fn claims(markdown: &str) -> Vec<Claim> {
             says: row[says].trim_matches('`').replace("&lt;", "<").replace("&gt;", ">"),
             interval: row[interval].clone(),
             verdict: row[verdict].clone(),
+            protocol: None,
         })
         .collect()
 }

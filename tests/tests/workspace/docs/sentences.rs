@@ -112,13 +112,8 @@ fn page(sections: &[Sentences], studies: &[Study]) -> String {
             let _ = writeln!(page, "{number}. {}{links}", filled(&sentence.text, studies));
             for says in &sentence.claims {
                 let (study, claim) = claimed(says, studies);
-                let _ = writeln!(
-                    page,
-                    "    - `{}`: **{}** (`{}.toml`)",
-                    sentence_of(says),
-                    claim.verdict,
-                    study.name
-                );
+                let _ =
+                    writeln!(page, "    - {}: **{}** (`{}.toml`)", whole(claim), claim.verdict, study.name);
             }
         }
     }
@@ -137,9 +132,8 @@ fn failures(sections: &[Failures], studies: &[Study]) -> String {
             let _ = writeln!(page, "\n### {}\n", failure.title);
             for says in &failure.claims {
                 let (study, claim) = claimed(says, studies);
-                let (says, name) = (sentence_of(says), &study.name);
-                let _ =
-                    writeln!(page, "- `{says}`: **{}**, {} (`{name}.toml`)", claim.verdict, claim.interval);
+                let (says, name) = (whole(claim), &study.name);
+                let _ = writeln!(page, "- {says}: **{}**, {} (`{name}.toml`)", claim.verdict, claim.interval);
             }
             let parts = [
                 ("Published", Some(&failure.published)),
@@ -152,6 +146,19 @@ fn failures(sections: &[Failures], studies: &[Study]) -> String {
         }
     }
     page
+}
+
+/// A claim with its metric where that is not the loss, and with its protocol.
+fn whole(claim: &Claim) -> String {
+    let sentence = sentence(claim);
+    let metric = claim.says[sentence.len()..].trim_matches([' ', '(', ')']);
+    let more = [
+        Some(metric.to_owned()).filter(|it| !it.is_empty()),
+        claim.protocol.as_ref().map(|it| format!("`{it}`")),
+    ];
+    let more: Vec<String> = more.into_iter().flatten().collect();
+    let more = if more.is_empty() { String::new() } else { format!(" ({})", more.join(", ")) };
+    format!("`{sentence}`{more}")
 }
 
 /// What a claim says, without its study.

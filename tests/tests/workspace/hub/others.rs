@@ -5,6 +5,8 @@ use super::published::{FAMILIES, Family, L};
 use crate::common::{Outcome, Project};
 use burn::tensor::Device;
 use longwave_core::memory_check::available;
+use longwave_data::Split;
+use longwave_experiment::{FoundRun, Silent};
 use longwave_hub::tensors::{self, Tensors};
 use longwave_position::{Lengths, extensions};
 use longwave_train::Trained;
@@ -315,6 +317,11 @@ fn texts_begin_with_the_token_that_the_tokenizer_asks_for() {
     assert!(told.contains(&format!("every text begins with `{bos}`")), "{told}");
     let told = import("runs/bare", &["--set", "data.bos="]);
     assert!(!told.contains("every text begins"), "{told}");
+    // So does every window that is looked at for where the model attends.
+    let found = FoundRun::find(&project.path("runs/begun"), CheckpointId::Last, None, &mut Silent).unwrap();
+    let sample = found.sample(Split::Test, 16, 5, &mut Silent).unwrap();
+    assert_eq!(sample.windows.len(), 5);
+    assert!(sample.windows.iter().all(|window| window[0] == id && window.len() == 16), "{sample:?}");
     for (run, token, windows) in
         [("runs/begun", Some(id), 1), ("runs/begun", Some(id), 2), ("runs/bare", None, 1)]
     {

@@ -72,6 +72,21 @@ fn gradients(made: &Made) -> Tensors {
         .collect()
 }
 
+#[test]
+fn a_model_that_has_dropped_its_encoding_in_some_layers_is_written() {
+    for (position, layers) in [("'rope'", "[0]"), ("'xpos'", "[1]"), ("['rope', 'alibi']", "[1]")] {
+        let mut made = Made::new(position, "");
+        let drop = extension(&format!("{{ kind = 'drop', layers = {layers} }}"));
+        let lengths = Lengths { train: LENGTH, length: LENGTH };
+        made.trained.model.position = drop.apply(&made.trained.model.position, lengths).unwrap();
+        let folder = exported(&made, extension("'direct'"), LONGEST)
+            .unwrap_or_else(|error| panic!("{position}: {error}"));
+        let config: serde_json::Value =
+            serde_json::from_slice(&fs::read(folder.join("config.json")).unwrap()).unwrap();
+        assert!(config["torch"].to_string().contains("\"none\""), "{config}");
+    }
+}
+
 /// Keeps an export for `PyTorch`, where that is asked for.
 fn keep(made: &Made, folder: &Path, name: &str, extend: &ExtensionConfig, with_gradients: bool) {
     let Some(kept) = std::env::var_os("LONGWAVE_EXPORTS") else { return };

@@ -6,6 +6,7 @@ use crate::patience::validate_otherwise;
 use longwave_study::Store;
 use longwave_train::Checkpoint;
 use std::collections::BTreeMap;
+use std::path::Path;
 
 const LAST: &str = "checkpoints/last.safetensors";
 
@@ -98,6 +99,29 @@ fn the_best_step_is_not_read_among_validations_of_another_run() {
     assert_eq!(results(&grown), results(&whole));
 }
 
+fn remove_rows(folder: &Path) {
+    for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.starts_with("rows-") || name.starts_with("results") {
+            std::fs::remove_file(entry.path()).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_dry_run_counts_what_is_left_of_a_run_that_was_stopped() {
+    let project = project(&wsd());
+    done(study(&project, &[]));
+    for key in keys(&project) {
+        let folder = store(&project).run(&key);
+        std::fs::copy(folder.join("checkpoints/stable.safetensors"), folder.join(LAST)).unwrap();
+        remove_rows(&folder);
+    }
+    // Three of twelve steps of four runs are left, of 256 tokens.
+    let told = done(study(&project, &["--dry-run"])).stdout;
+    assert!(told.contains(" 3.1k training tokens"), "{told}");
+}
+
 #[test]
 fn a_task_that_is_stopped_goes_on_from_its_own_steps() {
     let grown = project(&wsd());
@@ -113,12 +137,7 @@ fn a_task_that_is_stopped_goes_on_from_its_own_steps() {
         for name in ["last", "previous", "stable"] {
             let _ = std::fs::remove_file(folder.join(format!("checkpoints/{name}.safetensors")));
         }
-        for entry in std::fs::read_dir(&folder).unwrap().map(Result::unwrap) {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            if name.starts_with("rows-") || name.starts_with("results") {
-                std::fs::remove_file(entry.path()).unwrap();
-            }
-        }
+        remove_rows(&folder);
     }
     let told = done(study(&grown, &more)).stderr;
     assert!(told.contains("stored    4 runs go on from stored runs"), "{told}");

@@ -6,6 +6,7 @@ use crate::corpus::{self, Corpus};
 use crate::digest;
 use crate::hash;
 use crate::progress::{Progress, Stage};
+use crate::split_config::SplitConfig;
 use longwave_core::{Error, Result, file};
 use serde_json::json;
 use std::path::Path;
@@ -34,10 +35,27 @@ impl Examined {
         Ok(Self { corpus, hashes, text })
     }
 
+    /// Identifies the files and their places, whatever is made of them.
+    fn files_hash(&self) -> String {
+        let files = self.corpus.sources.iter().zip(&self.hashes);
+        let files: Vec<_> = files.map(|(source, hash)| json!([source.split, source.name, hash])).collect();
+        file::sha256_of(json!(files).to_string().as_bytes())
+    }
+
     /// Identifies documents, splits, tokenizer and separator; see [`Dataset::content_hash`].
     pub(crate) fn content_hash(&self, config: &DataConfig, tokenizer_hash: Option<&str>) -> String {
         key(&self.corpus, &self.hashes, config, tokenizer_hash)
     }
+}
+
+/// Identifies the files of another corpus than that of a config, which is read as [`Dataset::other_text`](crate::Dataset::other_text) does.
+///
+/// # Errors
+/// There is none, or a file cannot be read.
+pub fn files_hash(config: &DataConfig, corpus: &str) -> Result<String> {
+    let named = DataConfig { corpus: corpus.to_owned(), beside: None, task: None, ..config.clone() };
+    let named = DataConfig { split: SplitConfig::default(), ..named };
+    Examined::new(&named, "corpus", &mut |_| ()).map(|examined| examined.files_hash())
 }
 
 /// The error for a corpus without text.

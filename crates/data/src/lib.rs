@@ -59,6 +59,7 @@ pub use batch::{Batch, Sampling, batch};
 pub use config::{DataConfig, TokenizerConfig};
 pub use corpus::glob_matches;
 pub use dataset::{Dataset, OtherText};
+pub use examined::files_hash;
 pub use notes::{MANY_UNKNOWN, Note};
 pub use progress::{Progress, Stage};
 pub use prompt::Prompt;

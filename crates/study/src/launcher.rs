@@ -60,6 +60,7 @@ pub fn command(
     study: &Submission<'_>,
     tasks: &[Ready],
     template: &str,
+    store: &Store,
     stop: &dyn Fn() -> bool,
 ) -> Result<()> {
     if !template.contains("{command}") && !template.contains("{task}") {
@@ -86,11 +87,12 @@ pub fn command(
                 ("{name}", study.name),
             ],
         );
+        let known = store.journal_lines(&task.key)?.len();
         let status = Command::new("sh").arg("-c").arg(&line).status();
         let status = status.map_err(|error| Error::failed(format!("cannot start `sh`: {error}")))?;
-        // A task that fails keeps its reason in the store; a template that cannot run keeps none.
-        if matches!(status.code(), Some(126 | 127)) {
-            return Err(Error::failed(format!("`{line}` cannot be run ({status})"))
+        // A task that fails keeps its reason in the store; one that never began has none.
+        if !status.success() && store.journal_lines(&task.key)?.len() == known {
+            return Err(Error::failed(format!("`{line}` did not begin the run ({status})"))
                 .hint("try the command of `--template` in a shell"));
         }
     }
@@ -319,15 +321,18 @@ mod tests {
             "echo {{key}} {{task}} {{threads}} {{name}} > {0}; {{command}} >> {0}",
             shell(&out.to_string_lossy())
         );
-        command(&study(folder.path()), std::slice::from_ref(&task), &template, &|| false).unwrap();
-        assert_eq!(std::fs::read_to_string(&out).unwrap(), "abc t.toml 2 s\ndone\n");
-        let error = |template: &str| {
-            command(&study(folder.path()), std::slice::from_ref(&task), template, &|| false).unwrap_err()
+        let store = Store::new(&folder.path().join("store"));
+        let run = |template: &str, stop: bool| {
+            command(&study(folder.path()), std::slice::from_ref(&task), template, &store, &|| stop)
         };
+        run(&template, false).unwrap();
+        assert_eq!(std::fs::read_to_string(&out).unwrap(), "abc t.toml 2 s\ndone\n");
+        let error = |template: &str| run(template, false).unwrap_err();
         assert!(error("true").message().contains("--template"));
-        assert!(error("no-such-program {command}").message().contains("cannot be run"));
-        let stopped = command(&study(folder.path()), std::slice::from_ref(&task), "true {command}", &|| true)
-            .unwrap_err();
+        for fails in ["no-such-program {command}", "exit 3 # {command}"] {
+            assert!(error(fails).message().contains("did not begin the run (exit status: "), "{fails}");
+        }
+        let stopped = run("true {command}", true).unwrap_err();
         assert_eq!(stopped.exit_code(), 130);
     }
 

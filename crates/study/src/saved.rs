@@ -79,8 +79,8 @@ pub fn load(folder: &Path) -> Result<(Study, Plan)> {
     if store.is_dir() {
         study.store = store;
     }
-    let plan = Plan::new(&study, &written.device, &mut |data| {
-        let known = written.contents.get(&crate::plan::job::data_text(data)).cloned();
+    let plan = Plan::new(&study, &written.device, &mut |content| {
+        let known = written.contents.get(&content.name()).cloned();
         known.ok_or_else(|| damaged(&"it names no content hash of a corpus"))
     });
     Ok((study, plan))

@@ -101,6 +101,12 @@ fn prune(store: &Store, yes: bool) -> Result<()> {
         status("every run belongs to a study");
         return Ok(());
     }
+    for study in gone(store)? {
+        status(&format!(
+            "warning: the study `{}` ran in this store and is not there any more: its runs count as those of no study",
+            study.display()
+        ));
+    }
     let mut text = String::new();
     for key in &unused {
         let size = memory_check::shown(size(&store.run(key)));
@@ -121,16 +127,9 @@ fn prune(store: &Store, yes: bool) -> Result<()> {
 /// The names of the studies whose last plan has a run, by key.
 fn users(store: &Store) -> Result<BTreeMap<String, Vec<String>>> {
     let mut users: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    let folder = studies(store.folder());
-    let mut folders = store.studies_elsewhere()?;
-    if folder.exists() {
-        let entries = std::fs::read_dir(&folder).map_err(|error| Error::io("list", &folder, &error))?;
-        folders.extend(entries.filter_map(std::result::Result::ok).map(|entry| entry.path()));
-    }
-    folders.sort();
-    for folder in folders {
+    for folder in folders(store)? {
         let plan = folder.join("plan.json");
-        if !plan.exists() {
+        if !plan.try_exists().map_err(|error| Error::io("read", &plan, &error))? {
             continue;
         }
         let keys: Vec<String> = serde_json::from_str(&file::read_text(&plan)?)
@@ -141,6 +140,37 @@ fn users(store: &Store) -> Result<BTreeMap<String, Vec<String>>> {
         }
     }
     Ok(users)
+}
+
+/// The folders of the studies of a store, each once: those beside it, and those that were recorded.
+fn folders(store: &Store) -> Result<Vec<PathBuf>> {
+    let beside = studies(store.folder());
+    let mut folders = Vec::new();
+    if beside.exists() {
+        let entries = std::fs::read_dir(&beside).map_err(|error| Error::io("list", &beside, &error))?;
+        folders.extend(entries.filter_map(std::result::Result::ok).map(|entry| entry.path()));
+    }
+    for recorded in store.studies_recorded()? {
+        if folders.iter().all(|known| real(known) != real(&recorded)) {
+            folders.push(recorded);
+        }
+    }
+    folders.sort();
+    Ok(folders)
+}
+
+/// The studies that ran in the store and are not where they were. Whoever removes one beside the store has done with it; one elsewhere may
+/// have moved, or lie on a disk that is not there now.
+fn gone(store: &Store) -> Result<Vec<PathBuf>> {
+    let beside = real(&studies(store.folder()));
+    let is_gone = |folder: &PathBuf| {
+        !folder.exists() && folder.parent().is_none_or(|parent| real(parent) != beside)
+    };
+    Ok(store.studies_recorded()?.into_iter().filter(is_gone).collect())
+}
+
+fn real(folder: &Path) -> PathBuf {
+    folder.canonicalize().unwrap_or_else(|_| folder.to_owned())
 }
 
 /// Bytes of all files in a folder and below.

@@ -112,7 +112,7 @@ impl StudyRunner<'_> {
         loop {
             self.introduce_look(&wanted)?;
             let tasks = launcher::ready(&study, &self.plan, &self.store, &wanted)?;
-            launcher::command(&study, &tasks, template, &interrupt::asked)?;
+            launcher::command(&study, &tasks, template, &self.store, &interrupt::asked)?;
             status(&format!("command   {} tasks handed over", tasks.len()));
             if !self.options.wait {
                 return Ok(());

@@ -20,14 +20,16 @@ use budget::Budget;
 use clap::{Args, ValueEnum};
 use estimate::Opened;
 use longwave_core::{Error, Result, file};
+use longwave_data::files_hash;
 use longwave_experiment::Config;
 use longwave_kernels::DeviceChoice;
 use longwave_report::Format;
 use longwave_study::cost::{Cost, check_texts, costs};
 use longwave_study::document::studies;
+use longwave_study::plan::Content;
 use longwave_study::{Plan, Store, Study, Work, declared, judge, ranking, saved};
 use std::cell::RefCell;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The most evaluations that do not apply and are printed; `study.md` has all.
 const MOST_LEFT_OUT: usize = 20;
@@ -130,7 +132,11 @@ pub(crate) fn perform(study: &Study, options: &Options) -> Result<()> {
     let measures = options.dry_run || options.budget.is_some() && !options.collect;
     let machine = if measures { Some(speed::machine(study, threads)?) } else { None };
     let mut corpora = Opened::default();
-    let mut plan = Plan::new(study, kind, &mut |config| corpora.open(config));
+    let mut plan = Plan::new(study, kind, &mut |content| match content {
+        Content::Data(config) => corpora.open(config),
+        Content::Corpus(config, corpus) => files_hash(config, corpus),
+        Content::KeyTokens(path) => file::read(Path::new(path)).map(|bytes| file::sha256_of(&bytes)),
+    });
     warn(plan.jobs().flat_map(|(_, job)| &job.config.warnings));
     plan.check()?;
     for one in plan.left_out().into_iter().take(MOST_LEFT_OUT) {
@@ -152,6 +158,10 @@ pub(crate) fn perform(study: &Study, options: &Options) -> Result<()> {
     let store = Store::new(&study.store);
     let folder = options.out.clone().unwrap_or_else(|| studies(store.folder()).join(&study.name));
     plan.check_best(&store)?;
+    if options.out.is_some() && is_foreign(&folder) {
+        return Err(Error::usage(format!("`{}` is not empty and holds no study", folder.display()))
+            .hint("choose another folder with `--out`"));
+    }
     if !options.collect {
         check_texts(&plan, &unfinished(&plan, &store), &mut corpora)?;
         let hints = [plan.find_sources(&store)?, plan.without_evaluation()];
@@ -164,7 +174,7 @@ pub(crate) fn perform(study: &Study, options: &Options) -> Result<()> {
     }
     runner.introduce();
     if options.collect {
-        saved::save(&runner.folder, study, &runner.plan)?;
+        runner.keep_plan()?;
     } else {
         runner.note_plan()?;
         match options.launcher {
@@ -174,6 +184,13 @@ pub(crate) fn perform(study: &Study, options: &Options) -> Result<()> {
         }
     }
     runner.conclude()
+}
+
+/// Whether a folder holds something, and nothing that a study writes first.
+fn is_foreign(folder: &Path) -> bool {
+    let holds_something = std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some());
+    let ours = ["plan.toml", "plan.json", "claims.json", "study.md", "tasks"];
+    holds_something && ours.iter().all(|name| !folder.join(name).exists())
 }
 
 impl StudyRunner<'_> {
@@ -198,18 +215,22 @@ impl StudyRunner<'_> {
 
     /// Keeps which runs the study needs, so that nobody prunes them.
     fn note_plan(&self) -> Result<()> {
+        for folder in [self.folder.join("tasks"), self.folder.join("report"), self.folder.clone()] {
+            file::remove_leftovers(&folder);
+        }
+        declared::record(&self.folder, self.study, &self.plan, &self.store)?;
+        self.keep_plan()
+    }
+
+    /// Writes which runs the study has, in its folder, and where that is, in the store: nobody removes them then.
+    fn keep_plan(&self) -> Result<()> {
         let mut keys: Vec<&str> = self.plan.jobs().map(|(_, job)| job.key.as_str()).collect();
         keys.sort_unstable();
         keys.dedup();
         let text = serde_json::to_string_pretty(&keys).map_err(|error| Error::failed(error.to_string()))?;
-        for folder in [self.folder.join("tasks"), self.folder.join("report"), self.folder.clone()] {
-            file::remove_leftovers(&folder);
-        }
         file::write(&self.folder.join("plan.json"), text.as_bytes())?;
         saved::save(&self.folder, self.study, &self.plan)?;
-        declared::record(&self.folder, self.study, &self.plan, &self.store)?;
-        let beside = self.options.out.is_none();
-        if beside { Ok(()) } else { self.store.note_study(&self.folder) }
+        self.store.note_study(&self.folder)
     }
 
     /// The cost of every run of the plan.

@@ -169,6 +169,17 @@ pub fn copy(from: &Path, to: &Path) -> Result<()> {
     write_with(to, |writer| io::copy(&mut file, writer).map(|_| ()))
 }
 
+/// Removes a file, if it is there.
+///
+/// # Errors
+/// It cannot be removed.
+pub fn remove(path: &Path) -> Result<()> {
+    match fault::pass("remove", path).and_then(|()| fs::remove_file(path)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", path, &error)),
+        _ => Ok(()),
+    }
+}
+
 /// Reads a whole file.
 ///
 /// # Errors

@@ -142,7 +142,8 @@ fn collect(root: &Path, folder: &Path, depth: usize, runs: &mut Vec<Run>) -> Res
     let mut inside = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(failed)? {
         let entry = entry.map_err(failed)?;
-        if entry.file_type().map_err(failed)?.is_dir() && entry.file_name() != "checkpoints" {
+        // Through links too: how deep runs lie is bounded.
+        if entry.path().is_dir() && entry.file_name() != "checkpoints" {
             inside.push(entry.path());
         }
     }

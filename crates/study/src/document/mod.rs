@@ -28,7 +28,10 @@ pub const STORE: &str = "runs/store";
 
 /// The folder of the studies that share a store: `studies` beside it.
 pub fn studies(store: &Path) -> PathBuf {
-    store.parent().unwrap_or(Path::new("")).join("studies")
+    // `.` has no name, and what it lies in is not in the path.
+    let named = if store.file_name().is_some() { Ok(store.to_owned()) } else { std::path::absolute(store) };
+    let named = named.unwrap_or_else(|_| store.to_owned());
+    named.parent().unwrap_or(Path::new("")).join("studies")
 }
 
 /// A study: a base config, what is varied, and what is expected.

@@ -57,11 +57,38 @@ pub(crate) fn key_of(config: &RunConfig, hash: &str, device: &str) -> String {
     short_hash(identity)
 }
 
-/// Identifies the evaluations of a combination, which are those of all its seeds.
-pub(super) fn evaluation_of(config: &Config) -> Result<String> {
+/// What a plan must know the content of.
+#[derive(Clone, Copy, Debug)]
+pub enum Content<'a> {
+    /// The text or task that a run is trained on.
+    Data(&'a DataConfig),
+    /// Another text that an evaluation of it reads.
+    Corpus(&'a DataConfig, &'a str),
+    /// A file of key tokens.
+    KeyTokens(&'a str),
+}
+
+impl Content<'_> {
+    /// What a plan calls it.
+    pub(crate) fn name(self) -> String {
+        match self {
+            Self::Data(data) => data_text(data),
+            Self::Corpus(_, corpus) => format!("corpus {corpus}"),
+            Self::KeyTokens(path) => format!("key_tokens {path}"),
+        }
+    }
+}
+
+/// Identifies the evaluations of a combination, which are those of all its seeds; `read` are the contents of what these read besides the run's
+/// own text.
+pub(super) fn evaluation_of(config: &Config, read: &[String]) -> Result<String> {
     let blocks = serde_json::to_value(config.evaluate())
         .map_err(|error| Error::failed(format!("`evaluate` cannot be hashed: {error}")))?;
-    Ok(short_hash(json!({ "format": row::FORMAT, "evaluate": blocks })))
+    let mut identity = json!({ "format": row::FORMAT, "evaluate": blocks });
+    if !read.is_empty() {
+        identity["read"] = json!(read);
+    }
+    Ok(short_hash(identity))
 }
 
 /// The text that identifies `[data]` in a plan.

@@ -8,9 +8,9 @@ use crate::applicable::{Applicability, Groups, LeftOut};
 use crate::axis::{Axis, Point};
 use crate::document::{Names, Study, leaves, merge};
 use crate::looks::Looks;
-use job::{data_text, evaluation_of, key_of};
+pub use job::Content;
+use job::{evaluation_of, key_of};
 use longwave_core::{Error, Result};
-use longwave_data::DataConfig;
 use longwave_experiment::Config;
 use std::collections::{BTreeMap, HashMap};
 use toml::{Table, Value};
@@ -61,7 +61,7 @@ impl Planned {
 }
 
 /// Gives the content hash of a corpus.
-pub type ContentHash<'a> = dyn FnMut(&DataConfig) -> Result<String> + 'a;
+pub type ContentHash<'a> = dyn FnMut(Content<'_>) -> Result<String> + 'a;
 
 impl Plan {
     /// Expands a study. `content_hash` is called once for each different `[data]`; `device` is the kind of
@@ -216,7 +216,8 @@ impl Expansion<'_, '_> {
     fn cell(&mut self, points: &[&Point], runs: &mut Vec<Planned>) {
         let labels: Vec<String> = points.iter().map(|point| point.label.clone()).collect();
         let cell = self.config(points, &labels).and_then(|(config, content, left_out)| {
-            let (hash, evaluation) = (config.run.hash_by_seed(&content)?, evaluation_of(&config)?);
+            let read = self.read_besides(&config)?;
+            let (hash, evaluation) = (config.run.hash_by_seed(&content)?, evaluation_of(&config, &read)?);
             Ok((config, hash, evaluation, left_out))
         });
         for &seed in &self.study.seeds {
@@ -252,15 +253,32 @@ impl Expansion<'_, '_> {
         if let (true, Some(first)) = (config.evaluate().is_empty(), left_out.first()) {
             return Err(first.error.clone().context("no evaluation of the study applies"));
         }
-        let data = data_text(&config.run.data);
-        let content = if let Some(known) = self.contents.get(&data) {
-            known.clone()
-        } else {
-            let content = (self.content_hash)(&config.run.data);
-            self.contents.insert(data, content.clone());
-            content
-        };
-        Ok((config, content?, left_out))
+        let content = self.content(Content::Data(&config.run.data))?;
+        Ok((config, content, left_out))
+    }
+
+    /// The hash of a content, which is asked for once.
+    fn content(&mut self, content: Content<'_>) -> Result<String> {
+        let name = content.name();
+        if let Some(known) = self.contents.get(&name) {
+            return known.clone();
+        }
+        let hash = (self.content_hash)(content);
+        self.contents.insert(name, hash.clone());
+        hash
+    }
+
+    /// The hashes of the texts and files that the evaluations of a config read besides its own text.
+    fn read_besides(&mut self, config: &Config) -> Result<Vec<String>> {
+        let mut read = Vec::new();
+        for block in config.evaluate() {
+            let corpus = block.corpus.as_deref().map(|corpus| Content::Corpus(&config.run.data, corpus));
+            let key_tokens = block.key_tokens.as_deref().map(Content::KeyTokens);
+            for content in [corpus, key_tokens].into_iter().flatten() {
+                read.push(self.content(content)?);
+            }
+        }
+        Ok(read)
     }
 
     /// The work of one seed; `hash` is that of its config.

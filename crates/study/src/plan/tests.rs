@@ -22,7 +22,10 @@ fn plan_of(base: &str, text: &str) -> Plan {
 fn study_and_plan_of(base: &str, text: &str) -> (Study, Plan) {
     let text = format!("name = \"s\"\nbase = \"b.toml\"\n{text}");
     let study = Study::from_table(text.parse().unwrap(), &|_| Ok(base.parse().unwrap())).unwrap();
-    let plan = Plan::new(&study, "cpu", &mut |data| Ok(data.corpus.clone()));
+    let plan = Plan::new(&study, "cpu", &mut |content| match content {
+        Content::Data(data) => Ok(data.corpus.clone()),
+        Content::Corpus(_, name) | Content::KeyTokens(name) => Ok(name.to_owned()),
+    });
     (study, plan)
 }
 

@@ -191,7 +191,7 @@ impl Store {
 
     /// Forgets that a job failed.
     pub fn forget_failure(&self, job: &Job) -> Result<()> {
-        remove_file(&self.failure_path(job))
+        file::remove(&self.failure_path(job))
     }
 
     /// Takes the right to work on a run; `None` while another process has it.
@@ -290,7 +290,7 @@ impl Store {
         Ok(names)
     }
 
-    /// Records the folder of a study that lies elsewhere than beside the store, so that its runs are not pruned.
+    /// Records the folder of a study, which need not lie beside the store, so that its runs are not pruned.
     pub fn note_study(&self, folder: &Path) -> Result<()> {
         let failed = |error: std::io::Error| Error::io("find", folder, &error);
         let path = std::path::absolute(folder).map_err(failed)?.to_string_lossy().into_owned();
@@ -299,11 +299,9 @@ impl Store {
     }
 
     /// The folders that [`Store::note_study`] recorded.
-    pub fn studies_elsewhere(&self) -> Result<Vec<PathBuf>> {
-        self.states(".path")?
-            .iter()
-            .map(|name| Ok(PathBuf::from(file::read_text(&self.state(name))?)))
-            .collect()
+    pub fn studies_recorded(&self) -> Result<Vec<PathBuf>> {
+        let read = |name: &String| Ok(PathBuf::from(file::read_text(&self.state(name))?));
+        self.states(".path")?.iter().map(read).collect()
     }
 
     /// Removes a run with its journal, log and failures. `false` if a process works on the run, which then stays.
@@ -322,7 +320,7 @@ impl Store {
             let name = entry.file_name().to_string_lossy().into_owned();
             // The lock's own file stays: another process may be waiting for it.
             if name.starts_with(key) && !has_extension(&name, "lock") {
-                remove_file(&entry.path())?;
+                file::remove(&entry.path())?;
             }
         }
         Ok(true)
@@ -331,13 +329,6 @@ impl Store {
 
 fn has_extension(name: &str, extension: &str) -> bool {
     Path::new(name).extension().is_some_and(|found| found == extension)
-}
-
-fn remove_file(path: &Path) -> Result<()> {
-    match fault::pass("remove", path).and_then(|()| fs::remove_file(path)) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::io("remove", path, &error)),
-        _ => Ok(()),
-    }
 }
 
 #[cfg(test)]

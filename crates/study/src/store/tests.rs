@@ -82,12 +82,12 @@ fn removing_leaves_what_is_being_worked_on() {
 }
 
 #[test]
-fn studies_elsewhere_are_known() {
+fn studies_recorded_are_known() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::new(&folder.path().join("store"));
-    assert!(store.studies_elsewhere().unwrap().is_empty());
+    assert!(store.studies_recorded().unwrap().is_empty());
     let elsewhere = folder.path().join("elsewhere");
     store.note_study(&elsewhere).unwrap();
     store.note_study(&elsewhere).unwrap();
-    assert_eq!(store.studies_elsewhere().unwrap(), [elsewhere]);
+    assert_eq!(store.studies_recorded().unwrap(), [elsewhere]);
 }

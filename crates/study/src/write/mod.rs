@@ -166,8 +166,15 @@ impl StudyReport {
         self.page.as_ref().map(|(_, report)| report)
     }
 
-    /// Writes all files into a folder, the study's own or another. Without any row there is only `study.md`.
+    /// Writes all files into a folder, the study's own or another. Without any row there is only `study.md`: what stands there of
+    /// other runs is none of it.
     pub fn write(&self, folder: &Path) -> Result<()> {
+        if self.page.is_none() {
+            let of_rows = ["results.csv", "results.parquet"].map(|name| folder.join(name));
+            let of_page = ["results.jsonl", "results.csv", "results.md", "report.html"];
+            let of_page = of_page.map(|name| folder.join(PAGES).join(name));
+            of_rows.iter().chain(&of_page).try_for_each(|path| file::remove(path))?;
+        }
         if let Some((rows, report)) = &self.page {
             let pages = folder.join(PAGES);
             existing_folder::make_below(folder, &pages)?;

@@ -18,6 +18,7 @@ mod verdicts;
 
 use crate::common::{Outcome, Project};
 use longwave_study::Store;
+use longwave_study::plan::Content;
 use longwave_study::store::JournalLine;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -227,7 +228,10 @@ fn every_study_that_ships_can_be_planned() {
         }
         let find = |base: &Path| Ok(root.join("configs").join(base));
         let study = longwave_study::Study::load(&path, &find).unwrap_or_else(|error| panic!("{error}"));
-        let plan = longwave_study::Plan::new(&study, "cpu", &mut |data| Ok(data.corpus.clone()));
+        let plan = longwave_study::Plan::new(&study, "cpu", &mut |content| match content {
+            Content::Data(data) => Ok(data.corpus.clone()),
+            Content::Corpus(_, name) | Content::KeyTokens(name) => Ok(name.to_owned()),
+        });
         for run in &plan.runs {
             assert!(run.job.is_ok(), "{}: {}", run.title(), run.job.as_ref().unwrap_err());
         }

@@ -327,3 +327,45 @@ fn checkpoints_along_the_training_have_a_table_and_claims_of_their_own() {
     kept.write("two.toml", &format!("{text}\n[[claim]]\nsays = \"rope, step=5 > rope at L\"\n"));
     insta::assert_snapshot!("study_claim_step", study(&kept, &[]).stderr);
 }
+
+#[test]
+fn another_text_of_an_evaluation_is_measured_again() {
+    let with_text = STUDY.replacen("lengths = [32, 64]", "lengths = [32]\ncorpus = \"ev\"", 1);
+    let claim = with_text.find("[[claim]]").unwrap();
+    let project = project(&with_text[..claim]);
+    project.write("ev/a.txt", &crate::common::text(600, 70));
+    done(study(&project, &[]));
+    let hashes = || -> BTreeSet<String> {
+        let csv = String::from_utf8(project.read(RESULTS[0])).unwrap();
+        let (header, lines) = csv.split_once('\n').unwrap();
+        let column = |name: &str| header.split(',').position(|it| it == name).unwrap();
+        let of_ev = lines.lines().filter(|line| line.contains(",ev,"));
+        of_ev.map(|line| line.split(',').nth(column("text_hash")).unwrap().to_owned()).collect()
+    };
+    let before = hashes();
+    assert!(done(study(&project, &[])).stderr.contains("4 finished, 0 failed, 0 to be done"));
+    project.write("ev/a.txt", &crate::common::text(600, 71));
+    let told = done(study(&project, &["--set", "seeds=3"])).stderr;
+    assert!(told.contains("0 finished, 0 failed, 6 to be done"), "{told}");
+    // Nothing was trained again, and no table holds two texts.
+    let after = hashes();
+    assert_eq!((before.len(), after.len(), before.intersection(&after).count()), (1, 1, 0));
+}
+
+#[test]
+fn what_no_run_has_measured_is_not_left_beside_the_study() {
+    let project = project(STUDY);
+    done(study(&project, &[]));
+    assert!(RESULTS.iter().all(|name| project.exists(name)));
+    done(study(&project, &["--collect", "--set", "train.steps=5"]));
+    assert!(!project.exists("runs/studies/two/results.csv"));
+    assert!(!project.exists("runs/studies/two/report/results.jsonl"));
+    // A study that is only collected keeps its runs from being pruned.
+    project.write("two.toml", &STUDY.replace("name = \"two\"", "name = \"only\""));
+    done(study(&project, &["--collect"]));
+    let kept = done(project.run(&["runs", "prune", "--yes"])).stderr;
+    assert!(kept.contains("every run belongs to a study"), "{kept}");
+    // So does one that is asked for from within.
+    let within = done(project.run_in("runs/store", &["runs", "prune", "--store", "."])).stderr;
+    assert!(within.contains("every run belongs to a study"), "{within}");
+}

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
 from .program import assignments, call, folder_in, toml
-from .results import flat, frame_of, metrics, runs
+from .results import flat, frame_of, metrics, readings, runs
 
 if TYPE_CHECKING:
     import pandas
@@ -45,7 +45,7 @@ def train(
     arguments += ["--resume"] if resume else []
     arguments += _options({"--out": out})
     _, said = call(arguments, stdin=_written(config), show=show)
-    return Run(folder_in(said, "run "))
+    return Run(out if out is not None else folder_in(said, "run "))
 
 
 class _Folder:
@@ -85,7 +85,10 @@ class Run(_Folder):
             raise FileNotFoundError(f"{str(folder)!r} holds no run")
 
     def _repr_html_(self) -> str:
-        table = self.results.pivot_table(index="extend", columns="length", values="ppl", sort=False)
+        results = self.results
+        table = results.assign(reading=readings(results)).pivot_table(
+            index="reading", columns="length", values="ppl", aggfunc="last", sort=False
+        )
         return f"<p>Perplexity by length, <code>{self.folder}</code></p>{table.to_html(float_format='{:.2f}'.format)}"
 
     @property
@@ -161,7 +164,8 @@ def study(
     arguments = ["study", str(path), *assignments(set)]
     arguments += _options({"--out": out, "--jobs": jobs, "--budget": budget})
     _, said = call([*arguments, *(["--retry"] if retry else [])], show=show)
-    return Study(folder_in([line for line in reversed(said) if line.startswith("wrote ")], "wrote "))
+    wrote = [line for line in reversed(said) if line.startswith("wrote ")]
+    return Study(out if out is not None else folder_in(wrote, "wrote "))
 
 
 class Study(_Folder):
@@ -186,7 +190,11 @@ class Study(_Folder):
         frame_of([])
         import pandas
 
-        return pandas.read_csv(self.folder / "results.csv")
+        path = self.folder / "results.csv"
+        columns = list(pandas.read_csv(path, nrows=0).columns)
+        # Labels are text, whatever they look like.
+        labels = {name: str for name in columns[: columns.index("run")]}
+        return pandas.read_csv(path, dtype=labels, keep_default_na=False, na_values=[""])
 
 
 class Inspection(list[dict[str, Any]]):

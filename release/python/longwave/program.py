@@ -137,7 +137,8 @@ def folder_in(said: list[str], start: str) -> Path:
     """The folder at the end of the line that begins with a word, as in `run       rope in runs/rope-0`."""
     for line in said:
         if line.startswith(start) and " in " in line:
-            return Path(line.rsplit(" in ", 1)[1])
+            # No name before it has blanks.
+            return Path(line.split(" in ", 1)[1])
     raise LongwaveError(f"the program did not say where its results are: {said[:1]}")
 
 

@@ -37,7 +37,7 @@ def metrics(pattern: str | Path = "runs/*") -> pandas.DataFrame:
 
 
 def plot(frame: pandas.DataFrame, value: str = "ppl", axes: Axes | None = None) -> Axes:
-    """Draws `value` against the length, a line for each way of reading (`run` and `extend`); several seeds become their
+    """Draws `value` against the length, a line for each way of reading, by what `readings` calls it; several seeds become their
     mean: of `ppl` the exponential of the mean loss. Gives the axes of matplotlib."""
     try:
         import numpy
@@ -48,17 +48,47 @@ def plot(frame: pandas.DataFrame, value: str = "ppl", axes: Axes | None = None) 
     if axes is None:
         axes = pyplot.figure().subplots()
     of = "nll" if value == "ppl" else value
-    for (run, extend), lines in frame.groupby(["run", "extend"], sort=False):
+    frame = frame.assign(reading=readings(frame))
+    for reading, lines in frame.groupby("reading", sort=False):
         mean = lines.groupby("length")[of].mean()
         if value == "ppl":
             mean = numpy.exp(mean)
-        baseline = extend == "window_baseline"
-        axes.plot(mean.index, mean, "--" if baseline else "o-", color="grey" if baseline else None, label=f"{run}, {extend}")
+        baseline = lines.extend.iloc[0] == "window_baseline"
+        axes.plot(mean.index, mean, "--" if baseline else "o-", color="grey" if baseline else None, label=reading)
     axes.set_xscale("log", base=2)
     axes.set_xlabel("length in tokens")
     axes.set_ylabel("perplexity" if value == "ppl" else value)
     axes.legend()
     return axes
+
+
+# What tells measurements of one run with one extension apart, besides length and seed.
+_WAYS = (
+    "extend_config protocol split corpus corpus_hash text_hash key_tokens checkpoint target max_length window_stride "
+    "windows_per_document stride bucket passage sequences task train_length"
+).split()
+
+
+def readings(frame: pandas.DataFrame) -> list[str]:
+    """What each line of a table was read by, for a legend: `run`, `extend`, and what else differs between lines of these two,
+    such as `protocol = sliding`."""
+
+    def text(value: Any) -> str:
+        return json.dumps(value, sort_keys=True, ensure_ascii=False) if isinstance(value, (dict, list)) else str(value)
+
+    ways = [way for way in _WAYS if way in frame]
+    names = [f"{run}, {extend}" for run, extend in zip(frame["run"], frame["extend"])]
+    values = [[text(value) for value in row] for row in zip(*(frame[way] for way in ways))] or [[] for _ in names]
+    known: dict[str, list[set[str]]] = {}
+    for name, row in zip(names, values):
+        for seen, value in zip(known.setdefault(name, [set() for _ in ways]), row):
+            seen.add(value)
+
+    def label(name: str, row: list[str]) -> str:
+        differ = [f"{way} = {value}" for way, value, seen in zip(ways, row, known[name]) if len(seen) > 1]
+        return ", ".join([name, *differ])
+
+    return [label(name, row) for name, row in zip(names, values)]
 
 
 def flat(row: dict[str, Any]) -> dict[str, Any]:
@@ -82,7 +112,8 @@ def missing(package: str) -> LongwaveError:
 
 
 def _folders(pattern: str | Path, name: str) -> list[Path]:
-    found = [Path(path) for path in sorted(glob.glob(str(pattern)))]
+    # A folder may be called as a pattern is.
+    found = [Path(pattern)] if Path(pattern).exists() else [Path(path) for path in sorted(glob.glob(str(pattern)))]
     # A study keeps the rows of its runs in `report`.
     places = [place for path in found for place in (path, path / "report") if (place / name).is_file()]
     if not places:

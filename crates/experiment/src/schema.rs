@@ -4,14 +4,22 @@ use crate::config::Config;
 use schemars::Schema;
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The schema of a config file: every key of every table with what it means and allows.
 pub fn schema() -> Schema {
-    SchemaSettings::default()
+    let mut schema = SchemaSettings::default()
         .with_transform(RecursiveTransform(describe_kind))
         .into_generator()
-        .into_root_schema_for::<Config>()
+        .into_root_schema_for::<Config>();
+    // What is derived tells how a config is written, with every default filled in. A file needs less, and may hold no more.
+    schema.insert("description".to_owned(), "A config file.".into());
+    schema.insert("required".to_owned(), json!(["name", "position", "data"]));
+    schema.insert("additionalProperties".to_owned(), false.into());
+    if let Some(Value::Object(seed)) = schema.pointer_mut("/properties/seed") {
+        seed.insert("default".to_owned(), 0.into());
+    }
+    schema
 }
 
 /// A `kind` means what its table is.
@@ -27,7 +35,6 @@ mod tests {
     use super::*;
     use longwave_position::encodings;
     use longwave_position::extensions;
-    use serde_json::json;
 
     fn described(schema: &Value) -> bool {
         schema.get("description").and_then(Value::as_str).is_some_and(|text| text.trim().len() >= 3)
@@ -88,6 +95,29 @@ mod tests {
             assert!(keys.contains(&format!(".ExtensionConfig[{kind}].log_n")), "{kind}");
             assert!(keys.contains(&format!(".ExtendEntry[{kind}].temperature")), "{kind}");
         }
+    }
+
+    #[test]
+    fn a_file_needs_what_its_reader_needs_and_may_name_kinds() {
+        let schema = schema().to_value();
+        let required = |path: &str| schema.pointer(&format!("{path}/required")).cloned();
+        assert_eq!(required(""), Some(json!(["name", "position", "data"])));
+        assert_eq!(required("/$defs/StageConfig"), Some(json!(["length", "steps"])));
+        for closed in ["", "/$defs/StageConfig", "/$defs/TrainConfig", "/$defs/ModelConfig"] {
+            assert_eq!(
+                schema.pointer(&format!("{closed}/additionalProperties")),
+                Some(&false.into()),
+                "{closed}"
+            );
+        }
+        let optimizers = json!({ "enum": ["adamw", "muon"] });
+        let forms = &schema["$defs"]["TrainConfig"]["properties"]["optimizer"]["anyOf"];
+        assert!(forms.as_array().unwrap().contains(&optimizers), "{forms}");
+        let names: Vec<&str> = encodings::kinds().iter().map(|entry| entry.kind).collect();
+        let position = &schema["$defs"]["PositionConfig"]["anyOf"];
+        assert!(position.as_array().unwrap().contains(&json!({ "enum": names })), "{position}");
+        let list = position.as_array().unwrap().iter().find(|form| form["type"] == "array").unwrap();
+        assert!(list["items"]["anyOf"].as_array().unwrap().contains(&json!({ "enum": names })), "{list}");
     }
 
     #[test]

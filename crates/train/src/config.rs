@@ -7,8 +7,9 @@ use crate::optimizer::OptimizerConfig;
 use longwave_data::Sampling;
 use longwave_kernels::Precision;
 use longwave_position::TrainingPositions;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 pub use steps::{KeptSteps, Steps};
 
 /// How the learning rate changes after warm-up.
@@ -58,7 +59,7 @@ pub struct TrainConfig {
     pub precision: Precision,
     /// What moves the parameters, in all stages: a kind, or a table with a `kind` and its keys. Default: `adamw`.
     #[serde(skip_serializing_if = "Option::is_none", skip_deserializing)]
-    #[schemars(!skip_deserializing)]
+    #[schemars(!skip_deserializing, transform = or_a_kind)]
     pub optimizer: Option<OptimizerConfig>,
     /// Peak learning rate.
     pub learning_rate: f64,
@@ -102,6 +103,16 @@ pub struct TrainConfig {
     /// Steps whose weights are kept, to be read with `evaluate.checkpoints = "all"`: every so many, or those in a list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keep_checkpoints: Option<KeptSteps>,
+}
+
+/// In a file the name of a kind stands for its table.
+fn or_a_kind(schema: &mut Schema) {
+    let table = schema.remove("$ref").map(|table| json!({ "$ref": table }));
+    let tables = schema.remove("anyOf").and_then(|tables| tables.as_array().cloned());
+    let mut forms = tables.unwrap_or_default();
+    forms.extend(table);
+    forms.push(json!({ "enum": OptimizerConfig::KINDS }));
+    schema.insert("anyOf".to_owned(), forms.into());
 }
 
 impl Default for TrainConfig {

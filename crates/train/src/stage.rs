@@ -15,6 +15,7 @@ use longwave_position::{ExtensionConfig, Lengths, Tokens};
 use schemars::generate::SchemaGenerator;
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use toml::{Table, Value};
 
 /// What becomes of the optimizer's moments where a stage begins.
@@ -229,6 +230,8 @@ fn describe_own_keys(schema: &mut Schema) {
         properties.insert("length".to_owned(), length.to_value());
         properties.insert("optimizer".to_owned(), optimizer.to_value());
     }
+    schema.insert("required".to_owned(), json!(["length", "steps"]));
+    schema.insert("additionalProperties".to_owned(), false.into());
 }
 
 /// Every key must be one of the struct's, flattened.

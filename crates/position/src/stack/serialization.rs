@@ -47,10 +47,12 @@ impl JsonSchema for PositionConfig {
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let one = generator.subschema_for::<EncodingConfig>();
+        let kinds: Vec<_> = encodings::kinds().iter().map(|entry| entry.kind).collect();
+        let kinds = json_schema!({ "enum": kinds });
         let several = json_schema!({
             "description": "Encodings whose hooks compose in order.",
             "type": "array",
-            "items": one,
+            "items": { "anyOf": [one, kinds] },
             "minItems": 1
         });
         let own = StackEntryKeys::json_schema(generator).get("properties").cloned().unwrap_or_default();
@@ -68,11 +70,10 @@ impl JsonSchema for PositionConfig {
                 properties.extend(own.clone());
             }
         }
-        let kinds: Vec<_> = encodings::kinds().iter().map(|entry| entry.kind).collect();
-        entries.push(json_schema!({ "enum": kinds }));
+        entries.push(kinds.clone());
         json_schema!({
             "description": "The positional encoding, a list of encodings whose hooks compose in order, or a mixed stack.",
-            "anyOf": [one, several, {
+            "anyOf": [one, kinds, several, {
                 "type": "object",
                 "description": "A mixed stack: layers that read different encodings.",
                 "properties": {

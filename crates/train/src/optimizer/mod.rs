@@ -70,12 +70,15 @@ macro_rules! optimizers {
         }
 
         impl OptimizerConfig {
+            /// The names of all kinds.
+            pub const KINDS: &'static [&'static str] = &[$(stringify!($module)),*];
+
             /// Reads a kind, or a table with a `kind` and the keys of that optimizer; `key` is its place in the file.
             pub fn from_value(value: &Value, key: &str) -> Result<Self> {
                 let (kind, rest) = kind_and_rest(value, key)?;
                 let config = match kind.as_str() {
                     $(stringify!($module) => Self::$Name(read(&rest, key)?),)*
-                    _ => return Err(unknown_kind(&format!("{key}.kind"), &kind, [$(stringify!($module)),*])),
+                    _ => return Err(unknown_kind(&format!("{key}.kind"), &kind, Self::KINDS.iter().copied())),
                 };
                 config.validate(key).map(|()| config)
             }

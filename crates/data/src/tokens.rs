@@ -134,6 +134,8 @@ impl TokenFile {
         Ok(file)
     }
 
+    /// The same texts, each of which begins with a token.
+    #[must_use]
     pub fn with_bos(self, bos: Option<u32>) -> Self {
         Self { bos, ..self }
     }

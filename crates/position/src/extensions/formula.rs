@@ -26,7 +26,7 @@ keys! {
         #[serde(skip_serializing_if = "Option::is_none")]
         pub inv_freq: Option<String> = None,
         /// A factor on q.k, such as `"(0.1 * log(s) + 1)^2"`: a function of `s`, `L` and `T`. Beside `inv_freq` it is one on the rotated
-        /// channels, as YaRN's is. What encodings add to the logits stays.
+        /// channels, as that of `yarn` is. What encodings add to the logits stays.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub logit_scale: Option<String> = None,
     }

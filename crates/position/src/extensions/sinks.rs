@@ -75,9 +75,9 @@ impl Extend for Sinks {
             };
             // A mask with sinks is for what has a softmax.
             let can_mask = !matches!(reading.attention(), AttentionKind::Linear | AttentionKind::StickBreaking(_));
-            set_geometry(Self::KIND, reading, &geometry).map_err(|error| match can_mask {
-                true => error.hint("`reindex = false` only masks, which any encoding can be read with"),
-                false => error,
+            set_geometry(Self::KIND, reading, &geometry).map_err(|error| {
+                let hint = "`reindex = false` only masks, which any encoding can be read with";
+                if can_mask { error.hint(hint) } else { error }
             })?;
         }
         set_window(reading, window, self.n_sink);

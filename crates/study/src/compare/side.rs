@@ -27,6 +27,19 @@ pub struct Filter {
     pub extend: Vec<Reference>,
 }
 
+impl Filter {
+    /// Whether a row is among those that are compared, and was read so.
+    fn keeps(&self, row: &ResultRow, extend: Option<&Reference>) -> Result<bool> {
+        let train = row.settings.train_length;
+        let lengths = Lengths { train, length: row.settings.length };
+        let wanted = self.lengths.iter().map(|length| length.whole("--lengths", lengths));
+        let wanted = wanted.collect::<Result<Vec<usize>>>()?;
+        Ok((wanted.is_empty() || wanted.contains(&row.settings.length))
+            && (self.extend.is_empty() || self.extend.iter().any(|one| one.is(row)))
+            && extend.is_none_or(|one| one.is(row)))
+    }
+}
+
 /// What was measured alike, one row for each seed.
 #[derive(Debug)]
 pub(super) struct Reading<'a> {
@@ -64,23 +77,13 @@ impl Side {
         for (run, rows) in self.runs.iter().enumerate() {
             for row in rows {
                 if checkpoint.is_none_or(|checkpoint| *checkpoint == row.checkpoint)
-                    && self.keeps(row, extend, filter)?
+                    && filter.keeps(row, extend)?
                 {
                     self.add(row, run, &mut readings)?;
                 }
             }
         }
         if readings.is_empty() { Err(self.nothing(extend, filter)) } else { Ok(readings) }
-    }
-
-    fn keeps(&self, row: &ResultRow, extend: Option<&Reference>, filter: &Filter) -> Result<bool> {
-        let train = row.settings.train_length;
-        let lengths = Lengths { train, length: row.settings.length };
-        let wanted = filter.lengths.iter().map(|length| length.whole("--lengths", lengths));
-        let wanted = wanted.collect::<Result<Vec<usize>>>()?;
-        Ok((wanted.is_empty() || wanted.contains(&row.settings.length))
-            && (filter.extend.is_empty() || filter.extend.iter().any(|one| one.is(row)))
-            && extend.is_none_or(|one| one.is(row)))
     }
 
     /// Adds a row to the reading it belongs to. Of one run the latest step stands: a run that trained on was measured

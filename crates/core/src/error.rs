@@ -24,8 +24,7 @@ pub enum Kind {
 }
 
 /// What to do about a full disk.
-const ROOM: &str =
-    "make room on it; the same command then goes on where this one stopped (`train` with `--resume`)";
+const ROOM: &str = "make room on it; the same command then goes on where this one stopped (`train` with `--resume`, `study` with `--retry`)";
 
 /// What went wrong, for the person at the terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,6 +10,7 @@ use longwave_hub::Exported;
 use longwave_hub::torch::{self, Extended};
 use longwave_position::extensions::rope_parameters::Written;
 use longwave_position::{Lengths, Tokens};
+use longwave_report::page::quoted;
 use longwave_train::Trained;
 use longwave_train::checkpoint::StageReading;
 use longwave_train::run::CheckpointId;
@@ -97,9 +98,9 @@ fn for_pytorch(
     }
     let kind = extend.kind();
     torch::export(folder, &arguments.run, trained, document, &Extended { extend, longest })?;
-    let shown = folder.display();
+    let (shown, word) = (folder.display(), quoted(&folder.to_string_lossy()));
     status(&format!(
-        "wrote {shown}: `{shown}/model.py` computes the model with PyTorch alone, read with `{kind}`; `longwave import {shown}` \
+        "wrote {shown}: `{shown}/model.py` computes the model with PyTorch alone, read with `{kind}`; `longwave import {word}` \
                      reads it back, trained further or not"
     ));
     Ok(())

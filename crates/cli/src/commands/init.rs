@@ -6,6 +6,7 @@ use crate::shipped::{FileKind, purpose};
 use clap::Args;
 use longwave_core::error::nearest;
 use longwave_core::{Error, Result, file};
+use longwave_report::page::quoted;
 use std::path::{Path, PathBuf};
 
 /// List the configs and studies that the program carries, or write one to begin with
@@ -38,9 +39,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
     let name = out.file_stem().unwrap_or_default().to_string_lossy();
     file::write(&out, named(text, &name).as_bytes())?;
+    let word = quoted(&out.to_string_lossy());
     status(&match kind {
-        FileKind::Config => format!("wrote {shown}; `longwave train --config {shown}` trains it"),
-        FileKind::Study => format!("wrote {shown}; `longwave study {shown}` runs it"),
+        FileKind::Config => format!("wrote {shown}; `longwave train --config {word}` trains it"),
+        FileKind::Study => format!("wrote {shown}; `longwave study {word}` runs it"),
     });
     Ok(())
 }

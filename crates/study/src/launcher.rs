@@ -92,7 +92,9 @@ pub fn command(
         let status = status.map_err(|error| Error::failed(format!("cannot start `sh`: {error}")))?;
         // A task that fails keeps its reason in the store; one that never began has none.
         if !status.success() && store.journal_lines(&task.key)?.len() == known {
-            return Err(Error::failed(format!("`{line}` did not begin the run ({status})"))
+            let cannot = matches!(status.code(), Some(126 | 127));
+            let what = if cannot { "cannot be run" } else { "did not begin the run" };
+            return Err(Error::failed(format!("`{line}` {what} ({status})"))
                 .hint("try the command of `--template` in a shell"));
         }
     }
@@ -329,9 +331,8 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&out).unwrap(), "abc t.toml 2 s\ndone\n");
         let error = |template: &str| run(template, false).unwrap_err();
         assert!(error("true").message().contains("--template"));
-        for fails in ["no-such-program {command}", "exit 3 # {command}"] {
-            assert!(error(fails).message().contains("did not begin the run (exit status: "), "{fails}");
-        }
+        assert!(error("no-such-program {command}").message().contains("cannot be run"));
+        assert!(error("exit 3 # {command}").message().contains("did not begin the run (exit status: 3)"));
         let stopped = run("true {command}", true).unwrap_err();
         assert_eq!(stopped.exit_code(), 130);
     }

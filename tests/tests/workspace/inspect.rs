@@ -262,7 +262,7 @@ fn a_stack_says_what_each_layer_sees() {
         lines,
         [
             "layer 0 sees a window of 8 and the first 2",
-            "layer 1 sees every earlier key, queries scaled along the text"
+            "layer 1 sees every earlier key, queries scaled by the number of keys"
         ]
     );
 }

@@ -32,6 +32,7 @@ impl ModelPart {
     pub fn all(resolved: &Resolved, reading: &Reading) -> Result<Vec<Self>> {
         let weight_kind = WeightKind::of(reading.capabilities().makes_complex());
         let block = shapes(&Block::new(resolved, weight_kind, 0, &Init::counting(&Device::flex())));
+        let has_windows = reading.layers().iter().any(|layer| layer.mask.window.is_some());
         let reading = shapes(reading);
         let ModelConfig { attention, attention_gate, canon, log_n, qk_norm, .. } = &resolved.config;
         let is_there = [
@@ -64,12 +65,13 @@ impl ModelPart {
                 let some = scaled.filter(|&&scaled| scaled < resolved.dimensions.heads);
                 let which =
                     some.map_or(String::new(), |scaled| format!(", in the last {scaled} heads alone"));
-                let n = if matches!(resolved.config.log_n, LogNKind::Learned(_)) {
-                    "the keys that a query sees"
+                // What a window hides is counted too, but by the learned law.
+                let n = if has_windows && !matches!(resolved.config.log_n, LogNKind::Learned(_)) {
+                    "tokens up to and with the query's own"
                 } else {
-                    "the tokens up to and with the query's own"
+                    "keys that a query sees"
                 };
-                format!("{}{which}; n counts {n}", does?)
+                format!("{}{which}; n is the number of {n}", does?)
             } else {
                 does?
             };

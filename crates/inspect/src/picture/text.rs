@@ -114,7 +114,12 @@ fn layer(layer: &Layer, with_attention: bool) -> String {
     let window =
         layer.window.map_or("every earlier key".to_owned(), |window| format!("a window of {window}"));
     let sinks = if layer.sinks > 0 { format!(" and the first {}", layer.sinks) } else { String::new() };
-    let log_n = if layer.log_n { ", queries scaled along the text" } else { "" };
+    // What a window hides is counted all the same.
+    let log_n = match (layer.log_n, layer.window) {
+        (false, _) => "",
+        (true, None) => ", queries scaled by the number of keys",
+        (true, Some(_)) => ", queries scaled by the number of tokens so far",
+    };
     let attention = if with_attention { format!("; attention {}", layer.route) } else { String::new() };
     format!("layer {} sees {window}{sinks}{log_n}{attention}\n", layer.index)
 }

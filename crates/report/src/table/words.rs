@@ -114,7 +114,7 @@ pub(super) fn notes(block: &Block, rows: &[TableRow], metric: Metric) -> Vec<Str
     } else if cells.iter().any(|cell| cell.error.is_some()) {
         let unit = block.rows().next().map_or("document", ResultRow::unit);
         let of = if unit == "block" {
-            format!(" of the one document, each as long as {WINDOWS} windows or longer")
+            format!(" of {WINDOWS} windows or more of the one document")
         } else {
             String::new()
         };

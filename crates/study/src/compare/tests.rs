@@ -1,6 +1,6 @@
 use super::*;
 use crate::difference::tests::row;
-use longwave_eval::{Reference, Split};
+use longwave_eval::{Reference, ResultRow, Split};
 use longwave_position::tokens::Tokens;
 
 /// Both sides whole.

@@ -252,8 +252,7 @@ fn table(title: &str, metric: Metric, compared: &Comparisons, columns: &[Column]
     } else {
         unit.to_owned()
     };
-    let mut notes =
-        vec![format!("{name} in {}, paired by {by}; {first}", metric.unit())];
+    let mut notes = vec![format!("{name} in {}, paired by {by}; {first}", metric.unit())];
     let repeats = compared.list.iter().filter(|one| one.repeats).count();
     if repeats > 0 {
         notes.push(format!(

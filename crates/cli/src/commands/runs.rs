@@ -163,9 +163,8 @@ fn folders(store: &Store) -> Result<Vec<PathBuf>> {
 /// have moved, or lie on a disk that is not there now.
 fn gone(store: &Store) -> Result<Vec<PathBuf>> {
     let beside = real(&studies(store.folder()));
-    let is_gone = |folder: &PathBuf| {
-        !folder.exists() && folder.parent().is_none_or(|parent| real(parent) != beside)
-    };
+    let is_gone =
+        |folder: &PathBuf| !folder.exists() && folder.parent().is_none_or(|parent| real(parent) != beside);
     Ok(store.studies_recorded()?.into_iter().filter(is_gone).collect())
 }
 

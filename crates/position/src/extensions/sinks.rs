@@ -74,7 +74,8 @@ impl Extend for Sinks {
                 selector: Selector::Distance { near: window as f64 },
             };
             // A mask with sinks is for what has a softmax.
-            let can_mask = !matches!(reading.attention(), AttentionKind::Linear | AttentionKind::StickBreaking(_));
+            let can_mask =
+                !matches!(reading.attention(), AttentionKind::Linear | AttentionKind::StickBreaking(_));
             set_geometry(Self::KIND, reading, &geometry).map_err(|error| {
                 let hint = "`reindex = false` only masks, which any encoding can be read with";
                 if can_mask { error.hint(hint) } else { error }

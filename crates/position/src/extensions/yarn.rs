@@ -81,7 +81,8 @@ impl Yarn {
         let mscale = given[..2].iter().find(|(_, value)| value.is_some()).filter(|_| is_own);
         if let Some((first, _)) = mscale {
             let allowed = format!("`{section}.{first}` takes the place of the formula, and of this key");
-            return Err(Error::value(&format!("{section}.mscale"), self.mscale, allowed).hint("leave one of them out"));
+            return Err(Error::value(&format!("{section}.mscale"), self.mscale, allowed)
+                .hint("leave one of them out"));
         }
         let mut given = given.into_iter().filter_map(|(key, value)| Some((key, value?)));
         if let (Some((first, _)), Some((second, value))) = (given.next(), given.next()) {

@@ -240,8 +240,10 @@ impl Radix {
     ) -> Result<()> {
         let Config { variant, digits_as, beta, .. } = self.config;
         if divided {
-            return Err(Error::usage("`convert` reads whole positions, and a stage of the training has divided them")
-                .hint("leave `convert` out of `extend`: `direct` reads as last trained"));
+            return Err(Error::usage(
+                "`convert` reads whole positions, and a stage of the training has divided them",
+            )
+            .hint("leave `convert` out of `extend`: `direct` reads as last trained"));
         }
         if variant != Variant::Direct {
             return Err(Error::usage("`radix` was trained with positions that are not read directly")

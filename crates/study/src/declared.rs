@@ -3,6 +3,7 @@
 use crate::claim::ClaimConfig;
 use crate::document::Study;
 use crate::plan::Plan;
+use crate::saved;
 use crate::store::Store;
 use longwave_core::{Error, Result, file};
 use std::path::{Path, PathBuf};
@@ -16,7 +17,7 @@ fn path(folder: &Path) -> PathBuf {
 pub fn record(folder: &Path, study: &Study, plan: &Plan, store: &Store) -> Result<()> {
     let path = path(folder);
     // Of a plan of before too: who changes the runs and comes back has seen those of before.
-    let before = before(folder)?;
+    let before = saved::keys(folder)?;
     let has_results = plan.jobs().map(|(_, job)| &job.key).chain(&before).any(|key| store.is_measured(key));
     if path.exists() && has_results {
         return Ok(());
@@ -24,14 +25,6 @@ pub fn record(folder: &Path, study: &Study, plan: &Plan, store: &Store) -> Resul
     let claims: Vec<String> = study.claims.iter().map(ClaimConfig::identity).collect();
     let text = serde_json::to_string_pretty(&claims).map_err(|error| Error::failed(error.to_string()))?;
     file::write(&path, (text + "\n").as_bytes())
-}
-
-/// The runs that the study had when it ran last.
-fn before(folder: &Path) -> Result<Vec<String>> {
-    let plan = folder.join("plan.json");
-    let text = if plan.exists() { file::read_text(&plan)? } else { "[]".to_owned() };
-    serde_json::from_str(&text)
-        .map_err(|error| Error::failed(format!("`{}` is damaged: {error}", plan.display())))
 }
 
 /// For each claim, whether it was added after the first result; none was where nothing is recorded.

@@ -15,6 +15,8 @@ pub const PAGES: &str = "report";
 /// The version of the file's form.
 const FORMAT: u32 = 1;
 const FILE: &str = "plan.toml";
+/// The keys of its runs.
+const KEYS: &str = "plan.json";
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -33,6 +35,11 @@ struct Written {
 }
 
 pub fn save(folder: &Path, study: &Study, plan: &Plan) -> Result<()> {
+    let mut keys: Vec<&str> = plan.jobs().map(|(_, job)| job.key.as_str()).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    let text = serde_json::to_string_pretty(&keys).map_err(|error| Error::failed(error.to_string()))?;
+    file::write(&folder.join(KEYS), text.as_bytes())?;
     let store = std::path::absolute(&study.store).map_err(|error| Error::io("find", &study.store, &error))?;
     let written = Written {
         format: FORMAT,
@@ -45,6 +52,19 @@ pub fn save(folder: &Path, study: &Study, plan: &Plan) -> Result<()> {
     let text = toml::to_string(&written)
         .map_err(|error| Error::failed(format!("the study cannot be written as TOML: {error}")))?;
     file::write(&folder.join(FILE), text.as_bytes())
+}
+
+/// The keys of the runs that the study of a folder had when it ran or was collected last; none where it did neither.
+///
+/// # Errors
+/// The file that says so cannot be read.
+pub fn keys(folder: &Path) -> Result<Vec<String>> {
+    let path = folder.join(KEYS);
+    if !path.try_exists().map_err(|error| Error::io("read", &path, &error))? {
+        return Ok(Vec::new());
+    }
+    serde_json::from_str(&file::read_text(&path)?)
+        .map_err(|error| Error::failed(format!("`{}` is damaged: {error}", path.display())))
 }
 
 /// The folder of a study that a path means: the folder itself, or the `report` in it.

@@ -2,11 +2,11 @@
 
 use crate::output::{lines, status};
 use clap::{Args, Subcommand};
-use longwave_core::{Error, Result, file, memory_check};
+use longwave_core::{Error, Result, memory_check};
 use longwave_eval::row;
 use longwave_report::grid::{Grid, Header};
-use longwave_study::Store;
 use longwave_study::document::studies;
+use longwave_study::{Store, saved};
 use longwave_train::Run;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -128,14 +128,8 @@ fn prune(store: &Store, yes: bool) -> Result<()> {
 fn users(store: &Store) -> Result<BTreeMap<String, Vec<String>>> {
     let mut users: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for folder in folders(store)? {
-        let plan = folder.join("plan.json");
-        if !plan.try_exists().map_err(|error| Error::io("read", &plan, &error))? {
-            continue;
-        }
-        let keys: Vec<String> = serde_json::from_str(&file::read_text(&plan)?)
-            .map_err(|error| Error::failed(format!("`{}` is damaged: {error}", plan.display())))?;
         let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        for key in keys {
+        for key in saved::keys(&folder)? {
             users.entry(key).or_default().push(name.clone());
         }
     }

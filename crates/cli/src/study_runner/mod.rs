@@ -224,11 +224,6 @@ impl StudyRunner<'_> {
 
     /// Writes which runs the study has, in its folder, and where that is, in the store: nobody removes them then.
     fn keep_plan(&self) -> Result<()> {
-        let mut keys: Vec<&str> = self.plan.jobs().map(|(_, job)| job.key.as_str()).collect();
-        keys.sort_unstable();
-        keys.dedup();
-        let text = serde_json::to_string_pretty(&keys).map_err(|error| Error::failed(error.to_string()))?;
-        file::write(&self.folder.join("plan.json"), text.as_bytes())?;
         saved::save(&self.folder, self.study, &self.plan)?;
         self.store.note_study(&self.folder)
     }

@@ -22,10 +22,8 @@
 
 mod launch;
 mod pair;
-mod tables;
 
-pub(super) use launch::{Qkv, Split, merge, rotate, split};
-pub(super) use tables::{cos_and_sin, split_tables};
+pub(super) use launch::{Split, Table, rotate};
 
 use super::Layout;
 use crate::machine::gpu::{Strides, start};

@@ -57,9 +57,9 @@ impl Canon {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::position;
     use crate::{Gpt, ModelConfig};
     use burn::tensor::Device;
-    use longwave_position::PositionConfig;
 
     #[test]
     fn a_row_is_itself_and_four_rows_of_its_channel() {
@@ -84,8 +84,7 @@ mod tests {
             };
             assert!((found - expected).abs() < 1e-6, "{at}: {found} {expected}");
         }
-        let memory = "kind = 'transformer_xl'\nmemory = 4".parse::<toml::Table>().unwrap();
-        let memory = PositionConfig::from_value(&memory.into(), "position").unwrap();
+        let memory = position("{ kind = 'transformer_xl', memory = 4 }");
         let error = Gpt::new(&resolved, &memory, &init).unwrap_err();
         assert!(error.message().starts_with("`model.canon` reads the rows before"), "{error}");
     }

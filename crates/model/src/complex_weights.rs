@@ -85,11 +85,12 @@ mod tests {
     use super::*;
     use crate::attention::Rotations;
     use crate::config::{FeedForwardKind, NamedSize, NormKind, QkNorm};
+    use crate::testing::position;
     use crate::{Gpt, ModelConfig};
     use burn::module::Module;
     use burn::tensor::Device;
     use longwave_position::encoding::Rows;
-    use longwave_position::{Init, PositionConfig, Positions};
+    use longwave_position::{Init, Positions};
 
     #[test]
     fn a_complex_map_is_what_its_definition_says() {
@@ -136,8 +137,7 @@ mod tests {
     fn complex(changes: impl Fn(&mut ModelConfig)) -> Result<Gpt> {
         let mut config = ModelConfig { size: NamedSize::Nano, ..ModelConfig::default() };
         changes(&mut config);
-        let text = "kind = \"complex_order\"\ncomplex = true".parse::<toml::Table>().unwrap();
-        let position = PositionConfig::from_value(&text.into(), "position")?;
+        let position = position("{ kind = 'complex_order', complex = true }");
         Gpt::new(&config.resolve(20, 8)?, &position, &Init::new(0, &Device::flex()))
     }
 
@@ -190,9 +190,7 @@ mod tests {
     #[test]
     fn a_complex_model_has_half_the_numbers_in_its_maps() {
         let [real, complex] = ["false", "true"].map(|complex| {
-            let text =
-                format!("kind = \"complex_order\"\ncomplex = {complex}").parse::<toml::Table>().unwrap();
-            let position = PositionConfig::from_value(&text.into(), "position").unwrap();
+            let position = position(&format!("{{ kind = 'complex_order', complex = {complex} }}"));
             let config = ModelConfig { size: NamedSize::Nano, ..ModelConfig::default() };
             Gpt::new(&config.resolve(20, 8).unwrap(), &position, &Init::new(0, &Device::flex())).unwrap()
         });

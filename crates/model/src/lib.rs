@@ -30,6 +30,8 @@ pub mod resolved;
 pub mod segment_memory;
 pub mod segments;
 pub mod size;
+#[cfg(test)]
+mod testing;
 
 pub use cache::Cache;
 pub use config::{MAX_LAYERS, ModelConfig};

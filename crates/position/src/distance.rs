@@ -4,7 +4,7 @@
 //! whatever the length. Fractional or drawn positions give one block for the queries at hand. Distances
 //! are formed in f64; positions near 70,000 with a fraction would lose it in f32.
 
-use crate::encoding::{BiasUse, Capabilities, Domain, Position, PositionUse, QueryBlock};
+use crate::encoding::{Capabilities, Position, QueryBlock};
 use crate::parameter::ParameterSpec;
 use crate::positions::Positions;
 use crate::summary::Summary;
@@ -29,24 +29,9 @@ pub trait DistanceBias {
         None
     }
 
-    /// As [`Capabilities::position_use`].
-    fn position_use(&self) -> PositionUse {
-        PositionUse::Distances
-    }
-
-    /// As [`Capabilities::bias_use`].
-    fn bias_use(&self) -> BiasUse {
-        BiasUse::AllHeads
-    }
-
-    /// As [`Capabilities::scratch_per_score`].
-    fn scratch_per_score(&self) -> usize {
-        1
-    }
-
-    /// As [`Capabilities::domain`].
-    fn domain(&self) -> Domain {
-        Domain::Real
+    /// As [`Position::capabilities`]; by default those of a bias of every head that reads distances.
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::BY_DISTANCE
     }
 
     /// As [`Position::summaries`].
@@ -62,13 +47,7 @@ impl<E: DistanceBias> Position for E {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            position_use: self.position_use(),
-            bias_use: self.bias_use(),
-            scratch_per_score: self.scratch_per_score(),
-            domain: self.domain(),
-            ..Capabilities::default()
-        }
+        DistanceBias::capabilities(self)
     }
 
     fn bias(&self, block: QueryBlock<'_>) -> Bias {
@@ -163,9 +142,17 @@ impl ChosenRows {
 
 /// Numbers made on the host, `[count]`, as f32.
 pub fn upload(values: &[f64], device: &Device) -> Tensor<1> {
-    let values: Vec<f32> = values.iter().map(|&value| value as f32).collect();
-    let count = values.len();
-    constant(TensorData::new(values, [count]), device)
+    upload_shaped(values.iter().copied(), [values.len()], device)
+}
+
+/// The same of any shape, row-major.
+pub(crate) fn upload_shaped<const D: usize>(
+    values: impl Iterator<Item = f64>,
+    shape: [usize; D],
+    device: &Device,
+) -> Tensor<D> {
+    let values: Vec<f32> = values.map(|value| value as f32).collect();
+    constant(TensorData::new(values, shape), device)
 }
 
 /// A choice for every pair of a block, for `gather`: `[batch, heads, queries, keys]`, where `of(n)` chooses

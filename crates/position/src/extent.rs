@@ -5,11 +5,15 @@
 use crate::tokens::{Lengths, Tokens};
 use longwave_core::{Error, Result};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
 /// `12`, `0.5`, or a multiple of L such as `"8L"` and `"L/16"`.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "it must be a number, or a multiple of the training length L such as \"8L\" or \"L/16\""
+)]
 pub enum Extent {
     /// So many positions.
     Number(f64),
@@ -39,33 +43,6 @@ impl Extent {
     }
 }
 
-impl Serialize for Extent {
-    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        match self {
-            Self::Number(number) => serializer.serialize_f64(*number),
-            Self::Multiple(tokens) => tokens.serialize(serializer),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Extent {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Raw {
-            Number(f64),
-            Multiple(Tokens),
-        }
-        match Raw::deserialize(deserializer) {
-            Ok(Raw::Number(number)) => Ok(Self::Number(number)),
-            Ok(Raw::Multiple(tokens)) => Ok(Self::Multiple(tokens)),
-            Err(_) => Err(serde::de::Error::custom(
-                "it must be a number, or a multiple of the training length L such as \"8L\" or \"L/16\"",
-            )),
-        }
-    }
-}
-
 impl JsonSchema for Extent {
     fn schema_name() -> Cow<'static, str> {
         "Extent".into()
@@ -85,10 +62,8 @@ mod tests {
 
     #[test]
     fn numbers_and_multiples() {
-        let read = |text: &str| {
-            let table: toml::Table = format!("x = {text}").parse().unwrap();
-            Extent::deserialize(table["x"].clone()).map_err(|error| error.to_string())
-        };
+        let read =
+            |text: &str| Extent::deserialize(crate::testing::value(text)).map_err(|error| error.to_string());
         let at = |text: &str| read(text).unwrap().at(Lengths { train: 64, length: 128 });
         assert_eq!([at("3"), at("0.5"), at("0"), at("'8L'"), at("'L/16'")], [3.0, 0.5, 0.0, 512.0, 4.0]);
         assert!(read("'many'").unwrap_err().contains("multiple of the training length"));

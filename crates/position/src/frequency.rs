@@ -4,8 +4,9 @@
 //! device, as f32: f32 angles are wrong by 6e-4 rad at position 65,535, and sin on a GPU is only
 //! specified near zero.
 
+use crate::distance::upload_shaped;
 use crate::positions::Positions;
-use burn::tensor::{Device, TensorData};
+use burn::tensor::{Device, Tensor, TensorData};
 pub use longwave_kernels::Layout;
 use longwave_kernels::RotationTable;
 use longwave_kernels::device::constant;
@@ -101,6 +102,13 @@ impl Frequencies {
         })
     }
 
+    /// cos and sin of the angles, without the factor on them: `[rows, 1, length, dim / 2]` each.
+    pub(crate) fn waves(&self, positions: &Positions, device: &Device) -> [Tensor<4>; 2] {
+        let shape = [positions.rows(), 1, positions.length(), self.inv_freq.len()];
+        [f64::cos as fn(f64) -> f64, f64::sin]
+            .map(|wave| upload_shaped(self.angles(positions.in_text()).map(wave), shape, device))
+    }
+
     /// The frequencies that positions are multiplied with: [`inv_freq`](Self::inv_freq), or with `resonance`
     /// `2 pi / round(2 pi / inv_freq_i)`, a whole number of tokens for each turn (Wang et al. 2024,
     /// arXiv:2403.00071, for every band). A band at 0 stays at 0.
@@ -133,6 +141,16 @@ impl Frequencies {
             ..*self
         }
     }
+}
+
+/// Pairs of channels, one of each half, turned: `(a, b) -> (a cos - b sin, a sin + b cos)`, x `[batch, heads, rows, channels]`, cos and
+/// sin `[.., bands]`. Channels behind the pairs stay.
+pub(crate) fn turn_halves(x: Tensor<4>, cos: Tensor<4>, sin: Tensor<4>) -> Tensor<4> {
+    let (bands, channels) = (cos.dims()[3], x.dims()[3]);
+    let [a, b] = [0..bands, bands..2 * bands].map(|half| x.clone().slice_dim(3, half));
+    let turned = [a.clone() * cos.clone() - b.clone() * sin.clone(), a * sin + b * cos];
+    let rest = (2 * bands < channels).then(|| x.slice_dim(3, 2 * bands..channels));
+    Tensor::cat(turned.into_iter().chain(rest).collect(), 3)
 }
 
 /// How many bands a share of them is, fastest first: 0.7 of 10 bands are 7, whatever its binary form.

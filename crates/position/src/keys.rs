@@ -1,7 +1,7 @@
 //! Keys of an encoding or an extension, each with its default.
 
-/// Declares structs of keys as a config has them. Each key has a default, and an unknown key is an error. The comment on a key is
-/// what the schema says of it. The first two arguments are where serde and schemars are found; `keys!` of this crate and of the
+/// Declares structs of keys as a config has them. Each key has a default, and an unknown key is an error. One whose
+/// default is `None` is written only where it is given. The comment on a key is what the schema says of it. The first two arguments are where serde and schemars are found; `keys!` of this crate and of the
 /// program know them.
 #[doc(hidden)]
 #[macro_export]

@@ -65,6 +65,7 @@ pub mod layout;
 pub mod parameter;
 pub mod per_layer;
 pub mod positions;
+pub mod prelude;
 pub mod reading;
 pub mod registry;
 pub mod sampling;

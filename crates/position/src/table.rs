@@ -1,5 +1,6 @@
 //! Reading rows of a table, also between them, and making a learned table longer.
 
+use crate::distance::upload_shaped;
 use burn::module::Param;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_core::random::Stream;
@@ -44,9 +45,25 @@ pub fn read(table: Tensor<2>, places: &[Between]) -> Tensor<2> {
         return low;
     }
     let high = table.select(0, indices(places.iter().map(|place| place.high), &device));
-    let share: Vec<f32> = places.iter().map(|place| place.share as f32).collect();
-    let share: Tensor<2> = constant(TensorData::new(share, [places.len(), 1]), &device);
+    let share = upload_shaped(places.iter().map(|place| place.share), [places.len(), 1], &device);
     low.clone() + (high - low) * share
+}
+
+/// The rows of a table at some numbers, also between them; past the ends the last ones.
+pub fn read_at(table: Tensor<2>, at: impl Iterator<Item = f64>) -> Tensor<2> {
+    let [size, _] = table.dims();
+    let places: Vec<Between> = at.map(|at| Between::rows(at, size)).collect();
+    read(table, &places)
+}
+
+/// Row i N + j of a table of N rows p: `alpha u_i + (1 - alpha) u_j` with `u_k = (p_k - alpha p_0) / (1 - alpha)`, which is
+/// `p_j` for i = 0 (kexue.fm/archives/7947).
+pub fn read_hierarchical(table: &Tensor<2>, at: impl Iterator<Item = f64> + Clone, alpha: f64) -> Tensor<2> {
+    let n = table.dims()[0] as f64;
+    let remainder = read_at(table.clone(), at.clone().map(|m| m.rem_euclid(n)));
+    let quotient = read_at(table.clone(), at.map(|m| (m / n).floor()));
+    // Both u written out.
+    remainder + (quotient - table.clone().slice_dim(0, 0..1)).mul_scalar(alpha / (1.0 - alpha))
 }
 
 /// Where the rows of a longer table come from. N is the trained table's size, p its rows.
@@ -102,18 +119,14 @@ impl Longer {
         }
         let tracked = value.is_autodiff();
         let value = if tracked { value.inner() } else { value };
-        let rows = |place: &dyn Fn(f64) -> f64| {
-            let places: Vec<Between> = (0..self.size).map(|m| Between::rows(place(m as f64), old)).collect();
-            read(value.clone(), &places)
-        };
-        let n = old as f64;
+        let at = (0..self.size).map(|m| m as f64);
         let longer = match self.fill {
-            Fill::Interpolate => rows(&|m| m * n / self.size as f64),
+            Fill::Interpolate => read_at(value, at.map(|m| m * old as f64 / self.size as f64)),
             Fill::Random => {
                 let drawn: Vec<f32> = (old..self.size).flat_map(|m| fresh.vector(m, width)).collect();
                 let shape = [self.size - old, width];
                 let drawn = Tensor::from_data(TensorData::new(drawn, shape), &value.device());
-                Tensor::cat(vec![value.clone(), drawn], 0)
+                Tensor::cat(vec![value, drawn], 0)
             }
             Fill::Hierarchical if self.size > old * old => {
                 return Err(Error::usage(format!(
@@ -123,11 +136,7 @@ impl Longer {
                 ))
                 .hint("read at most N^2 positions, or use `fill = \"interpolate\"`"));
             }
-            Fill::Hierarchical => {
-                let share = self.alpha / (1.0 - self.alpha);
-                let first = value.clone().slice_dim(0, 0..1);
-                rows(&|m| m.rem_euclid(n)) + (rows(&|m| (m / n).floor()) - first).mul_scalar(share)
-            }
+            Fill::Hierarchical => read_hierarchical(&value, at, self.alpha),
         };
         Ok(Param::from_tensor(if tracked { Tensor::from_inner(longer) } else { longer }))
     }

@@ -36,6 +36,10 @@ pub(crate) fn tagged<T: JsonSchema>(kind: &str, summary: &str, generator: &mut S
     let mut schema = T::json_schema(generator);
     let properties = schema.ensure_object().entry("properties").or_insert_with(|| serde_json::json!({}));
     if let Some(properties) = properties.as_object_mut() {
+        // A key without a value is not written.
+        for property in properties.values_mut().filter_map(Json::as_object_mut) {
+            property.retain(|name, value| !(name == "default" && value.is_null()));
+        }
         properties.insert("kind".to_owned(), serde_json::json!({ "const": kind }));
     }
     schema.insert("description".to_owned(), summary.into());

@@ -1,13 +1,28 @@
 //! What the tests of encodings share.
 
-use crate::encoding::{QueryBlock, Rows};
 use crate::encodings::{Encoding, EncodingConfig};
-use crate::init::Init;
-use crate::positions::Positions;
-use burn::tensor::{Device, Int, Tensor};
+use crate::prelude::*;
+use crate::reading::LogN;
+use crate::{ExtensionConfig, PositionConfig};
 use longwave_kernels::Attention;
 
 pub(crate) use crate::laws::inputs::{Inputs, attend, dimensions, random};
+
+/// A value as a config has it behind a key.
+pub(crate) fn value(text: &str) -> toml::Value {
+    format!("value = {text}").parse::<toml::Table>().unwrap().remove("value").unwrap()
+}
+
+/// How a fresh model of these sizes reads positions, by the value of `position`.
+pub(crate) fn reading(position: &str, sizes: &Dimensions, log_n: LogN) -> Result<Reading> {
+    let config = PositionConfig::from_value(&value(position), "position")?;
+    config.build("position", sizes, &Init::new(0, &Device::flex()), log_n)
+}
+
+/// The extension of a value of `extend`.
+pub(crate) fn extension(text: &str) -> Result<ExtensionConfig> {
+    ExtensionConfig::from_value(&value(text), "extend")
+}
 
 /// The encoding of a `[position]` table, given as TOML.
 pub(crate) fn build(text: &str, device: &Device) -> Encoding {
@@ -27,7 +42,7 @@ pub(crate) fn message_of(text: &str) -> String {
 }
 
 /// The bias of the layer at the positions, all of them queries: `[heads, length, length]`, row-major.
-pub(crate) fn bias(encoding: &dyn crate::encoding::Position, positions: &Positions) -> Vec<f32> {
+pub(crate) fn bias(encoding: &dyn Position, positions: &Positions) -> Vec<f32> {
     let device = Device::flex();
     let length = positions.length();
     let tokens = Tensor::<2, Int>::zeros([1, length], &device);

@@ -218,8 +218,7 @@ mod tests {
     const LENGTHS: Lengths = Lengths { train: 30, length: 120 };
 
     fn read(text: &str) -> std::result::Result<Tokens, toml::de::Error> {
-        let mut table: toml::Table = format!("x = {text}").parse().unwrap();
-        table.remove("x").unwrap().try_into()
+        crate::testing::value(text).try_into()
     }
 
     #[test]

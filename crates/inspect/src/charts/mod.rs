@@ -3,15 +3,14 @@
 mod attention;
 mod page;
 
-use crate::picture::{Band, ByDistance, Matrix, Picture, Row};
+use crate::picture::{Band, ByDistance, LOWEST_LOGIT, Matrix, Picture, Row};
 use longwave_core::{Result, file};
 use longwave_report::plot::{self, Axis, Chart, Edge, HeatMap, Point, Role, Scale, Series};
+use std::f64::consts::TAU;
 use std::path::{Path, PathBuf};
 
 /// Heads that have a heat map each.
 const MOST_HEADS: usize = 4;
-/// Logits further below are drawn like this one.
-const LOWEST_LOGIT: f64 = -8.0;
 
 /// One picture.
 #[derive(Clone, Debug, PartialEq)]
@@ -126,19 +125,20 @@ fn series(name: impl Into<String>, style: usize, points: impl Iterator<Item = (f
     Series { name: name.into(), points, style, role: Role::Method }
 }
 
+/// A number of each band, where it is above 0.
+fn of_bands(bands: &[Band], number: impl Fn(&Band) -> f64) -> impl Iterator<Item = (f64, f64)> {
+    let numbers = bands.iter().map(number).enumerate().filter(|(_, number)| *number > 0.0);
+    numbers.map(|(index, number)| (index as f64, number))
+}
+
 /// Turns of each band within L.
 fn turns(picture: &Picture, bands: &[Band]) -> Drawing {
     let train = picture.train_length as f64;
-    let of = |frequency: &dyn Fn(&Band) -> f64, length: f64| {
-        let turns = bands.iter().map(|band| frequency(band) * length / std::f64::consts::TAU);
-        let points = turns.enumerate().filter(|(_, turns)| *turns > 0.0);
-        points.map(|(index, turns)| (index as f64, turns)).collect::<Vec<_>>()
-    };
-    let trained = of(&|band| band.inv_freq, train);
-    let mut all = vec![series(format!("within L = {}", picture.train_length), 0, trained.iter().copied())];
+    let trained = of_bands(bands, |band| band.inv_freq * train / TAU);
+    let mut all = vec![series(format!("within L = {}", picture.train_length), 0, trained)];
     if picture.length != picture.train_length || picture.extend.kind() != "direct" {
-        let read = of(&|band| band.inv_freq_read, picture.length as f64);
-        all.push(series(format!("as read, within {}", picture.length), 1, read.into_iter()));
+        let read = of_bands(bands, |band| band.inv_freq_read * picture.length as f64 / TAU);
+        all.push(series(format!("as read, within {}", picture.length), 1, read));
     }
     let last = bands.len().saturating_sub(1) as f64;
     all.push(Series {
@@ -161,13 +161,9 @@ fn turns(picture: &Picture, bands: &[Band]) -> Drawing {
 
 /// Frequencies before and after an extension.
 fn frequencies(picture: &Picture, bands: &[Band]) -> Drawing {
-    let of = |frequency: fn(&Band) -> f64| {
-        let all = bands.iter().map(frequency).enumerate().filter(|(_, value)| *value > 0.0);
-        all.map(|(index, value)| (index as f64, value)).collect::<Vec<_>>().into_iter()
-    };
     let both = vec![
-        series("as trained", 0, of(|band| band.inv_freq)),
-        series(format!("as read ({})", picture.extend.kind()), 1, of(|band| band.inv_freq_read)),
+        series("as trained", 0, of_bands(bands, |band| band.inv_freq)),
+        series(format!("as read ({})", picture.extend.kind()), 1, of_bands(bands, |band| band.inv_freq_read)),
     ];
     let title = format!("{}: frequencies before and after", picture.encoding);
     let axes =

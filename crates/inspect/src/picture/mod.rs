@@ -29,6 +29,9 @@ use probe::Probe;
 /// Positions that an encoding's own tables show: two less than this many at most.
 const ROWS: usize = 32;
 
+/// Logits further below are shown like this one.
+pub(crate) const LOWEST_LOGIT: f64 = -8.0;
+
 /// What is looked at, and how closely.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {

@@ -4,8 +4,7 @@ use super::{Matrix, Row, spread};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_kernels::Attention;
 use longwave_model::attention::{Rotations, attend};
-use longwave_position::encoding::PositionUse;
-use longwave_position::encoding::{QueryBlock, Rows};
+use longwave_position::encoding::{PositionUse, QueryBlock, Rows};
 use longwave_position::parameter::LAYERS;
 use longwave_position::reading::AttentionKind;
 use longwave_position::{Dimensions, Encoding, Init, Positions, Reading};
@@ -127,8 +126,7 @@ impl<'a> Probe<'a> {
             if mask.hides(query, key) {
                 return None;
             }
-            let entry = if geometry.maps.len() == 1 { 0 } else { geometry.selector.entry(query, key) };
-            let (query_map, key_map) = geometry.maps[entry];
+            let (query_map, key_map) = geometry.maps_of(query, key);
             let (query, key) = (query_map.at(query), key_map.at(key));
             let (queries, keys) = ([query], [key]);
             let angles = frequencies.angles(&queries).zip(frequencies.angles(&keys));

@@ -1,6 +1,6 @@
 //! A picture as text for the terminal.
 
-use super::{ByDistance, Layer, Matrix, Picture, Row, Spectrum, Summary};
+use super::{ByDistance, LOWEST_LOGIT, Layer, Matrix, Picture, Row, Spectrum, Summary};
 use crate::attention::Attention;
 use longwave_report::grid::{Grid, Header};
 use std::fmt::Write as _;
@@ -10,9 +10,6 @@ const SHADES: &[u8] = b".:-=+*#%@";
 
 /// Channels shown of a vector.
 const CHANNELS: usize = 64;
-
-/// Logits further below are drawn like this one.
-const LOWEST_LOGIT: f64 = -8.0;
 
 impl Picture {
     /// The whole picture, some paragraphs long.

@@ -35,11 +35,12 @@ mod tests {
     use super::*;
     use crate::attention::route::Route;
     use crate::attention::{Rotations, attend, blocks};
+    use crate::testing;
     use burn::module::{Module, ModuleMapper, Param};
     use burn::tensor::Int;
     use longwave_position::encoding::{Dimensions, Rows};
     use longwave_position::reading::{LogN, Mask, Temperature};
-    use longwave_position::{Init, PositionConfig, Positions};
+    use longwave_position::{Init, Positions};
 
     const SIZES: Dimensions = Dimensions {
         layers: 1,
@@ -62,11 +63,7 @@ mod tests {
     }
 
     fn reading(encoding: &str, log_n: LogN) -> Reading {
-        let value = format!("value = {encoding}").parse::<toml::Table>().unwrap().remove("value").unwrap();
-        PositionConfig::from_value(&value, "position")
-            .and_then(|config| config.build("position", &SIZES, &Init::new(0, &Device::flex()), log_n))
-            .unwrap()
-            .map(&mut Louder)
+        testing::reading(encoding, &SIZES, log_n, &Device::flex()).map(&mut Louder)
     }
 
     /// The same queries read at once and block by block, and whether they could be read at once.

@@ -128,6 +128,10 @@ impl Capabilities {
         scratch_per_score: 1,
     };
 
+    /// Those of a bias of every head that reads distances and does nothing else.
+    pub const BY_DISTANCE: Self =
+        Self { position_use: PositionUse::Distances, bias_use: BiasUse::AllHeads, ..Self::NONE };
+
     /// Whether it adds a bias to some head.
     pub fn adds_bias(self) -> bool {
         self.bias_use != BiasUse::None

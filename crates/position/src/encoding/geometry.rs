@@ -103,6 +103,14 @@ impl Geometry {
         }
     }
 
+    /// Pairs at distances below `near` at their own positions, and those further apart as `far` maps them.
+    pub fn from_distance(near: f64, far: (PositionMap, PositionMap)) -> Self {
+        Self {
+            maps: vec![(PositionMap::Identity, PositionMap::Identity), far],
+            selector: Selector::Distance { near },
+        }
+    }
+
     /// Which of its maps a query and a key are read by.
     pub fn entry(&self, query: f64, key: f64) -> usize {
         if self.maps.len() > 1 { self.selector.entry(query, key) } else { 0 }

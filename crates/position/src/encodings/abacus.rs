@@ -12,15 +12,9 @@
 //! on longer texts draws smaller k where a number of the step would otherwise leave the table.
 
 use super::learned::INIT_STD;
-use crate::encoding::{
-    Capabilities, Configure, Dimensions, Extrapolation, Position, PositionUse, Rows, TrainingDraw,
-};
-use crate::init::Init;
-use crate::parameter::ParameterSpec;
-use crate::positions::Positions;
-use burn::module::{Module, Param};
-use burn::tensor::{Bool, Int, Tensor};
-use longwave_core::{Error, Result};
+use crate::encoding::TrainingDraw;
+use crate::prelude::*;
+use burn::tensor::Bool;
 
 /// The bytes `0` to `9`.
 const BYTES: std::ops::RangeInclusive<u32> = 48..=57;
@@ -33,7 +27,6 @@ keys! {
         /// The largest number that training adds to every place, drawn for each step.
         pub max_offset: usize = 99,
         /// The tokens that are digits; those of the tokenizer unless given.
-        #[serde(skip_serializing_if = "Option::is_none")]
         pub digits: Option<Vec<u32>> = None,
     }
 }
@@ -192,7 +185,6 @@ impl Position for Abacus {
 mod tests {
     use super::*;
     use crate::testing::{build, dimensions, message_of, random};
-    use burn::tensor::{Device, TensorData};
 
     /// Digits are 1, 2 and 4.
     const TEXT: &str = "kind = \"abacus\"\ndigits = [1, 2, 4]\nmax_offset = 3\ntable_size = 24";

@@ -10,18 +10,9 @@
 //! `slopes = "linear"` (`1/h`) or `"exp"` (`2^(-(h - 1))`), h = 1..A, and `heads = "H/2"` this is NAPE (Vasylenko et al. 2026,
 //! arXiv:2506.16640; deep-spin/asentmax, `get_nape_slopes`).
 
-use crate::distance::{DistanceBias, upload};
-use crate::encoding::{BiasUse, Configure, Dimensions, Extrapolation};
-use crate::init::Init;
-use crate::parameter::ParameterSpec;
-use crate::per_layer::at_layer;
-use crate::positions::Positions;
-use crate::summary::Summary;
-use burn::module::{Module, Param};
-use burn::tensor::{Device, Tensor};
-use longwave_core::{Error, Result};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use crate::prelude::*;
+use schemars::{Schema, SchemaGenerator, json_schema};
+use serde::{Deserializer, Serializer};
 use std::borrow::Cow;
 
 keys! {
@@ -30,7 +21,6 @@ keys! {
         /// Train the slopes, which start at the published ones.
         pub learned_slopes: bool = false,
         /// Heads that have a slope, the first ones: a number, or a share of all heads such as `"H/2"`; all of them unless given.
-        #[serde(skip_serializing_if = "Option::is_none")]
         pub heads: Option<HeadCount> = None,
         /// How the slopes fall from head to head.
         pub slopes: Slopes = Slopes::default(),
@@ -211,11 +201,12 @@ impl DistanceBias for Alibi {
         Some(self.of_layer(layer, device))
     }
 
-    fn bias_use(&self) -> BiasUse {
-        match self.fixed.iter().filter(|slope| **slope > 0.0).count() {
+    fn capabilities(&self) -> Capabilities {
+        let bias_use = match self.fixed.iter().filter(|slope| **slope > 0.0).count() {
             sloped if sloped < self.fixed.len() => BiasUse::FirstHeads(sloped),
             _ => BiasUse::AllHeads,
-        }
+        };
+        Capabilities { bias_use, ..Capabilities::BY_DISTANCE }
     }
 
     fn summaries(&self, positions: &Positions) -> Vec<Summary> {

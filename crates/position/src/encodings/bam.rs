@@ -10,14 +10,7 @@
 //! that no number of the softmax overflows. Interpolated by s, distances are divided by s.
 
 use super::alibi::slopes;
-use crate::distance::{DistanceBias, upload};
-use crate::encoding::{Configure, Dimensions, Extrapolation, check_positive};
-use crate::init::Init;
-use crate::parameter::ParameterSpec;
-use crate::per_layer::at_layer;
-use burn::module::{Module, Param};
-use burn::tensor::{Device, Tensor};
-use longwave_core::Result;
+use crate::prelude::*;
 
 /// The largest exponent of the penalty: e^80 is far below the largest f32.
 const MOST: f64 = 80.0;
@@ -44,9 +37,7 @@ pub struct Bam {
     /// As alpha, where it is learned.
     pub mu: Option<Param<Tensor<2>>>,
     #[module(skip)]
-    shared: bool,
-    #[module(skip)]
-    eps: f64,
+    config: Config,
 }
 
 impl Configure for Config {
@@ -73,30 +64,29 @@ impl Configure for Config {
             alpha: init.rows(shape, &alpha),
             beta: init.constant(shape, 1.0),
             mu: self.learned_mu.then(|| init.constant(shape, 0.0)),
-            shared: self.shared,
-            eps: self.eps,
+            config: self.clone(),
         }
     }
 }
 
 impl DistanceBias for Bam {
     fn parameters(&self) -> Vec<ParameterSpec> {
-        let axes: &[&str] = if self.shared { &["1", "heads"] } else { &["layers", "heads"] };
+        let axes: &[&str] = if self.config.shared { &["1", "heads"] } else { &["layers", "heads"] };
         let mu = self.mu.as_ref().map(|_| "mu");
         ["alpha", "beta"].into_iter().chain(mu).map(|name| ParameterSpec::undecayed(name, axes)).collect()
     }
 
     fn at(&self, layer: usize, distances: &[f64], device: &Device) -> Tensor<2> {
         let of = |parameter: &Param<Tensor<2>>| {
-            at_layer::<2, 1>(parameter, if self.shared { 0 } else { layer }).unsqueeze_dim::<2>(1) // [heads, 1]
+            at_layer::<2, 1>(parameter, if self.config.shared { 0 } else { layer }).unsqueeze_dim::<2>(1) // [heads, 1]
         };
         let logs = if let Some(mu) = &self.mu {
             let mu = of(mu);
             let least = mu.clone().exp() - mu.neg().exp();
             let n = upload(distances, device).unsqueeze::<2>();
-            (n + least).abs().add_scalar(self.eps).log() // [heads, distances]
+            (n + least).abs().add_scalar(self.config.eps).log() // [heads, distances]
         } else {
-            let logs: Vec<f64> = distances.iter().map(|n| (n + self.eps).ln()).collect();
+            let logs: Vec<f64> = distances.iter().map(|n| (n + self.config.eps).ln()).collect();
             upload(&logs, device).unsqueeze::<2>()
         };
         (logs * of(&self.beta) + of(&self.alpha)).clamp_max(MOST).exp().neg()
@@ -106,7 +96,6 @@ impl DistanceBias for Bam {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::positions::Positions;
     use crate::testing::{bias, build, dimensions, message_of};
 
     #[test]

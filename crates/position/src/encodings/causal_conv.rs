@@ -6,14 +6,7 @@
 //! the first block. Positions do not enter: the order of the rows does.
 
 use crate::convolution::{in_pieces, taps};
-use crate::encoding::{
-    Capabilities, Configure, Dimensions, Extrapolation, Position, PositionUse, Rows, check_at_least,
-};
-use crate::init::Init;
-use crate::parameter::ParameterSpec;
-use burn::module::{Module, Param};
-use burn::tensor::Tensor;
-use longwave_core::Result;
+use crate::prelude::*;
 
 keys! {
     /// Keys of `kind = "causal_conv"`.

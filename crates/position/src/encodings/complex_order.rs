@@ -19,16 +19,7 @@
 //! geometric mean where channels share one). They are learned, so angles are f32: at an angle of 1000 rad
 //! they are right to 6e-5 rad. Interpolated by s, positions are divided by s.
 
-use crate::distance::upload;
-use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, HiddenUse, Position, Rows};
-use crate::frequency::Frequencies;
-use crate::init::Init;
-use crate::parameter::ParameterSpec;
-use burn::module::{Module, Param};
-use burn::tensor::Tensor;
-use longwave_core::{Error, Result};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use crate::prelude::*;
 use std::f64::consts::PI;
 
 /// What shares the numbers of a table.
@@ -206,9 +197,7 @@ impl Position for ComplexOrder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::positions::Positions;
     use crate::testing::{build, dimensions, random};
-    use burn::tensor::{Device, Int, TensorData};
 
     #[test]
     fn shared_tables_are_full_ones_with_equal_entries() {

@@ -7,18 +7,10 @@
 //! divided by `sqrt(d)`. Positions do not enter: the order of the rows does. Every query needs its whole row
 //! of scores, which the fused attention reads backwards as far as the count grows.
 
-use crate::encoding::{
-    Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Heads, Position, PositionUse, QueryBlock,
-    ScoreForm, ScoreUse, check_at_least,
-};
-use crate::init::Init;
-use crate::parameter::ParameterSpec;
-use crate::per_layer::at_layer;
-use burn::module::{Module, Param};
-use burn::tensor::{Bool, Tensor, TensorData, activation::sigmoid};
-use longwave_core::Result;
+use crate::prelude::*;
+use burn::tensor::Bool;
+use burn::tensor::activation::sigmoid;
 use longwave_kernels::CountedVectors;
-use longwave_kernels::device::constant;
 
 keys! {
     /// Keys of `kind = "cope"`.

@@ -6,16 +6,9 @@
 //! `w0 [layers, 1, hidden]`, `w_l [layers, hidden, hidden]`, `w_out [layers, hidden, heads]`: a network of
 //! its own in every layer. Interpolated by s, every distance is divided by s.
 
-use crate::distance::{DistanceBias, upload};
-use crate::encoding::{Configure, Dimensions, Extrapolation, check_at_least, check_at_most};
-use crate::init::Init;
-use crate::parameter::ParameterSpec;
-use crate::per_layer::{at_layer, linear};
-use burn::module::{Module, Param};
-use burn::tensor::{Device, Tensor, activation::silu};
-use longwave_core::Result;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use crate::per_layer::linear;
+use crate::prelude::*;
+use burn::tensor::activation::silu;
 
 /// What the network reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -118,8 +111,8 @@ impl DistanceBias for Cpb {
         out.transpose()
     }
 
-    fn scratch_per_score(&self) -> usize {
+    fn capabilities(&self) -> Capabilities {
         let [_, hidden, heads] = self.w_out.lazy_shape().dims();
-        2 * hidden.div_ceil(heads)
+        Capabilities { scratch_per_score: 2 * hidden.div_ceil(heads), ..Capabilities::BY_DISTANCE }
     }
 }

@@ -5,19 +5,9 @@
 //! arXiv:2405.14722, section 3; the authors' code). p, a `[layers, heads]` as in `kerple`; w1
 //! `[layers, 2 heads, hidden]`, w2 `[layers, hidden, heads]`. Interpolated by s, distances are divided by s.
 
-use super::{kerple::LEAST, kerple::logarithmic};
-use crate::distance::{as_block, consecutive, of_block};
-use crate::encoding::{
-    Capabilities, Configure, Dimensions, Extrapolation, Heads, Position, PositionUse, QueryBlock, ScoreForm,
-    check_hidden,
-};
-use crate::init::Init;
-use crate::parameter::ParameterSpec;
-use crate::per_layer::{at_layer, linear};
-use crate::positions::Positions;
-use burn::module::{Module, Param};
-use burn::tensor::Tensor;
-use longwave_core::Result;
+use super::kerple::{LEAST, logarithmic};
+use crate::per_layer::linear;
+use crate::prelude::*;
 use longwave_kernels::{PairNetwork, PairTerms, pair_network};
 
 keys! {

@@ -16,17 +16,7 @@
 use super::learned;
 use super::learned::Learned;
 use crate::distance::{ChosenRows, chosen_by_distance};
-use crate::encoding::{
-    Capabilities, Configure, Dimensions, Domain, Extrapolation, HeadUse, Heads, Position, PositionUse,
-    QueryBlock, Rows, ScoreForm, ScoreUse, check_at_least,
-};
-use crate::init::Init;
-use crate::parameter::ParameterSpec;
-use crate::per_layer::at_layer;
-use crate::positions::Positions;
-use burn::module::{Module, Param};
-use burn::tensor::Tensor;
-use longwave_core::{Error, Result};
+use crate::prelude::*;
 use longwave_kernels::{RelativeVectors, VectorTable};
 
 keys! {
@@ -37,7 +27,6 @@ keys! {
         /// Number of last blocks that also get absolute positions (EMD).
         pub absolute_layers: usize = 0,
         /// The absolute embeddings: the keys of `learned`.
-        #[serde(skip_serializing_if = "Option::is_none")]
         pub absolute: Option<learned::Config> = None,
     }
 }
@@ -225,7 +214,6 @@ impl Position for Deberta {
 mod tests {
     use super::*;
     use crate::testing::{build, dimensions, message_of, random};
-    use burn::tensor::Device;
 
     #[test]
     fn absolute_positions_enter_the_last_blocks_alone() {

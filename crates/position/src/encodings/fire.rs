@@ -9,25 +9,14 @@
 //! depends on the query too, and is computed for one block of queries at a time. c is learned, so psi
 //! runs in f32 on a device, from distances made in f64. Interpolated by s, both positions are divided by s.
 
-use crate::distance::{as_block, consecutive, of_block, upload};
-use crate::encoding::{
-    BiasUse, Capabilities, Configure, Dimensions, Extrapolation, Position, QueryBlock, check_hidden,
-    check_positive,
-};
-use crate::init::Init;
-use crate::parameter::ParameterSpec;
-use crate::per_layer::{at_layer, linear};
-use crate::positions::Positions;
-use burn::module::{Module, Param};
-use burn::tensor::{Tensor, activation::relu};
-use longwave_core::Result;
-use longwave_kernels::Bias;
+use crate::per_layer::linear;
+use crate::prelude::*;
+use burn::tensor::activation::relu;
 
 keys! {
     /// Keys of `kind = "fire"`.
     pub struct Config {
         /// The threshold's constant factor; the training length unless given.
-        #[serde(skip_serializing_if = "Option::is_none")]
         pub init_length: Option<f64> = None,
         /// Width of the hidden layer.
         pub hidden: usize = 32,
@@ -166,9 +155,8 @@ impl Position for Fire {
 
 #[cfg(test)]
 mod tests {
-    use crate::positions::Positions;
+    use super::*;
     use crate::testing::{bias, build};
-    use burn::tensor::Device;
 
     #[test]
     fn within_the_threshold_distances_alone_count() {

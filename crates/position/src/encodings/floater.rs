@@ -11,17 +11,8 @@
 //! one before it by as many, shorter steps, so that its vector does not depend on which others are asked.
 //! Interpolated by s, position m is read at m / s.
 
-use crate::distance::upload;
-use crate::encoding::{
-    Configure, Dimensions, Extrapolation, Position, Rows, check_at_least, check_hidden, check_positive,
-};
-use crate::init::Init;
-use crate::parameter::ParameterSpec;
-use crate::positions::Positions;
+use crate::prelude::*;
 use crate::table::indices;
-use burn::module::{Module, Param};
-use burn::tensor::Tensor;
-use longwave_core::{Error, Result};
 
 keys! {
     /// Keys of `kind = "floater"`.
@@ -233,7 +224,6 @@ impl Position for Floater {
 mod tests {
     use super::*;
     use crate::testing::{dimensions, random};
-    use burn::tensor::Device;
 
     /// A flow that bends, with weights far from 0.
     fn floater(config: &Config) -> Floater {

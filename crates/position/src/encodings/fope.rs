@@ -15,18 +15,8 @@
 //! This is no rotation: lengths change, and scores depend on both positions. Extensions change the frequencies that are
 //! kept; how many they are and the coefficients stay.
 
-use crate::encoding::{
-    Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Position, PositionUse, Rows, check_base,
-};
-use crate::frequency::{Frequencies, Side};
-use crate::init::Init;
-use crate::parameter::ParameterSpec;
-use crate::per_layer::at_layer;
-use crate::positions::Positions;
-use burn::module::{Module, Param};
-use burn::tensor::{Device, Tensor, TensorData};
-use longwave_core::{Error, Result};
-use longwave_kernels::device::constant;
+use crate::frequency::turn_halves;
+use crate::prelude::*;
 use longwave_kernels::repeat_heads;
 use std::f64::consts::TAU;
 
@@ -167,19 +157,6 @@ impl Fope {
         })
     }
 
-    /// cos and sin of the angles of the kept bands, each `[rows, 1, length, F]`.
-    fn waves(&self, positions: &Positions, device: &Device) -> [Tensor<4>; 2] {
-        let bands = self.frequencies.inv_freq.len();
-        let kept = self.sizes[0];
-        let angles: Vec<f64> = self.frequencies.angles(positions.in_text()).collect();
-        let shape = [positions.rows(), 1, positions.length(), kept];
-        [f64::cos, f64::sin].map(|wave: fn(f64) -> f64| {
-            let rows =
-                angles.chunks(bands).flat_map(|row| row[..kept].iter().map(|&angle| wave(angle) as f32));
-            constant(TensorData::new(rows.collect::<Vec<_>>(), shape), device)
-        })
-    }
-
     /// q or k `[batch, heads, length, head_dim]` at the positions of the rows.
     fn mapped(&self, x: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
         let device = x.device();
@@ -187,16 +164,16 @@ impl Fope {
         let half = dim / 2;
         let constant = Tensor::ones([rows.positions.rows(), heads, length, half - self.sizes[1]], &device);
         let coefficients = self.coefficients(rows.layer, &device);
-        let waves = self.waves(rows.positions, &device).into_iter().zip(coefficients).map(|(waves, by)| {
-            let sums = waves.matmul(repeat_heads(by, heads / self.kv_heads)); // [rows, heads, length, O]
+        let waves = self.frequencies.waves(rows.positions, &device).into_iter().zip(coefficients);
+        let waves = waves.map(|(waves, by)| {
+            let kept = waves.slice_dim(3, 0..self.sizes[0]); // [rows, 1, length, F]
+            let sums = kept.matmul(repeat_heads(by, heads / self.kv_heads)); // [rows, heads, length, O]
             let all = Tensor::cat(vec![sums, constant.clone()], 3); // [rows, heads, length, head_dim / 2]
             all.mul_scalar(self.frequencies.attention_factor)
         });
         let [cos, sin]: [Tensor<4>; 2] =
             waves.collect::<Vec<_>>().try_into().unwrap_or_else(|_| unreachable!());
-        let (a, b) = (x.clone().slice_dim(3, 0..half), x.slice_dim(3, half..dim));
-        let turned = a.clone() * cos.clone() - b.clone() * sin.clone();
-        Tensor::cat(vec![turned, b * cos + a * sin], 3)
+        turn_halves(x, cos, sin)
     }
 }
 
@@ -234,7 +211,6 @@ impl Position for Fope {
 mod tests {
     use super::*;
     use crate::testing::{message_of, random};
-    use burn::tensor::Int;
 
     fn sizes(head_dim: usize, train_length: usize) -> Dimensions {
         Dimensions {

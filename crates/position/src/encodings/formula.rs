@@ -10,20 +10,9 @@
 //! What depends on no parameter is computed in f64 on the host. Gradients of parameters follow from the tensor
 //! operations of the formula. Interpolated by s, distances, positions and frequencies are divided by s.
 
-use crate::distance::{as_block, bias_by_distance, of_block};
-use crate::encoding::{
-    Capabilities, Configure, Dimensions, Extrapolation, Position, PositionUse, QueryBlock, check_base,
-};
 use crate::formula::parameter::{Parameter, ParameterKeys, of_sizes};
 use crate::formula::{Formula, Value, is_reserved};
-use crate::frequency::{Frequencies, Rotation};
-use crate::init::Init;
-use crate::parameter::ParameterSpec;
-use crate::positions::Positions;
-use burn::module::{Module, Param};
-use burn::tensor::{Device, Tensor};
-use longwave_core::{Error, Result};
-use longwave_kernels::{Bias, Layout};
+use crate::prelude::*;
 use std::collections::BTreeMap;
 
 /// The bias where a config gives no formula.
@@ -43,11 +32,9 @@ keys! {
         /// What is added to the logits, such as `"-p * log1p(a * n)"`: a function of the distance `n`, or of the positions
         /// `i` and `j` of query and key, of `head` (from 1), `heads`, `layer` (from 0), `layers`, `L`, `d` (`head_dim`) and
         /// of `parameters`. `ALiBi`'s where `inv_freq` is not given either.
-        #[serde(skip_serializing_if = "Option::is_none")]
         pub bias: Option<String> = None,
         /// The frequency of each pair of channels, such as `"base^(-2*band/d)"`: a function of `band` (from 0, also `i`),
         /// `d`, `base` and `L`.
-        #[serde(skip_serializing_if = "Option::is_none")]
         pub inv_freq: Option<String> = None,
         /// `base` in `inv_freq`.
         pub base: f64 = 10_000.0,

@@ -10,16 +10,9 @@
 //!
 //! F is a running sum in f32: at F = 1000 a difference is right to 6e-5.
 
-use crate::encoding::{
-    BiasUse, Capabilities, Configure, Dimensions, Extrapolation, Position, PositionUse, QueryBlock,
-};
-use crate::init::Init;
-use crate::parameter::ParameterSpec;
-use crate::per_layer::at_layer;
-use burn::module::{Module, Param};
-use burn::tensor::{Tensor, activation::log_sigmoid};
-use longwave_core::Result;
-use longwave_kernels::Bias;
+use crate::per_layer::map_rows;
+use crate::prelude::*;
+use burn::tensor::activation::log_sigmoid;
 
 keys! {
     /// `kind = "fox"` takes no keys.
@@ -44,10 +37,6 @@ impl Configure for Config {
         σ(u) = 1 / (1 + exp(−u))";
     const PYTORCH: Option<&'static str> = Some(include_str!("fox.py"));
     const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: the gates go on forgetting");
-
-    fn validate(&self, _section: &str, _dimensions: &Dimensions) -> Result<()> {
-        Ok(())
-    }
 
     fn build(&self, dimensions: &Dimensions, init: &Init) -> Fox {
         let (layers, heads) = (dimensions.layers, dimensions.heads);
@@ -76,12 +65,8 @@ impl Position for Fox {
     }
 
     fn bias(&self, block: QueryBlock<'_>) -> Bias {
-        let layer = block.rows.layer;
-        let [batch, length, width] = block.input.dims();
-        let gate = block.input.clone().reshape([batch * length, width]).matmul(at_layer(&self.w_f, layer))
-            + at_layer::<2, 1>(&self.b_f, layer).unsqueeze();
-        let heads = gate.dims()[1];
-        let forgotten = log_sigmoid(gate).reshape([batch, length, heads]).cumsum(1).swap_dims(1, 2);
+        let gate = map_rows(block.input, &self.w_f, Some(&self.b_f), block.rows.layer); // [batch, length, heads]
+        let forgotten = log_sigmoid(gate).cumsum(1).swap_dims(1, 2);
         Bias::Pair { query: forgotten.clone().slice_dim(2, block.queries.clone()), key: forgotten }
     }
 }

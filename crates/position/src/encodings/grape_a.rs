@@ -9,22 +9,9 @@
 //! The published models have no rotation beside it.
 
 use super::alibi::slopes;
-use crate::distance::{of_block, upload};
-use crate::encoding::{
-    Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Heads, Position, PositionUse, QueryBlock,
-    ScoreForm, check_positive,
-};
-use crate::init::Init;
-use crate::parameter::ParameterSpec;
-use crate::per_layer::at_layer;
-use crate::positions::Positions;
-use burn::module::{Module, Param};
+use crate::prelude::*;
 use burn::tensor::activation::softplus;
-use burn::tensor::{Device, Tensor};
-use longwave_core::Result;
 use longwave_kernels::SlopeGates;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 /// What decides the slope.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -143,7 +130,7 @@ impl Position for GrapeA {
         let Some(slopes) = gates.of_pairs(heads.q, heads.k) else { return scores };
         let positions = block.rows.positions;
         let shape = [positions.rows(), 1, block.queries.len(), positions.length()];
-        let distances = upload(&of_block(block), &device).reshape(shape);
+        let distances = upload_shaped(of_block(block).into_iter(), shape, &device);
         scores - distances * slopes // [batch, heads, queries, keys]
     }
 
@@ -168,7 +155,7 @@ mod tests {
         let positions = Positions::range(3..9);
         let inputs = Inputs::random("", 6, &device);
         let block = QueryBlock {
-            rows: crate::encoding::Rows::new(0, &inputs.tokens, &positions),
+            rows: Rows::new(0, &inputs.tokens, &positions),
             queries: &(4..6),
             input: &inputs.hidden,
         };

@@ -5,22 +5,13 @@
 //! section 2.2; the authors' `hard_alibi_model.py`). As a bias by distance: 0 where a head sees the key, minus infinity
 //! elsewhere. No parameters, the same in every layer. Interpolated by s, every distance is divided by s.
 
-use crate::distance::{DistanceBias, upload};
-use crate::encoding::{Configure, Dimensions, Extrapolation, PositionUse};
-use crate::init::Init;
-use crate::parameter::ParameterSpec;
-use crate::positions::Positions;
-use crate::summary::Summary;
-use burn::module::Module;
-use burn::tensor::{Device, Tensor};
-use longwave_core::{Error, Result};
+use crate::prelude::*;
 
 keys! {
     /// Keys of `kind = "hard_alibi"`.
     pub struct Config {
         /// Heads that see few keys: the first sees its own key alone, each further one a key more. Half of the heads unless
         /// given.
-        #[serde(skip_serializing_if = "Option::is_none")]
         pub masked_heads: Option<usize> = None,
     }
 }
@@ -68,9 +59,10 @@ impl DistanceBias for HardAlibi {
         Vec::new()
     }
 
-    fn position_use(&self) -> PositionUse {
+    fn capabilities(&self) -> Capabilities {
         // The first masked head reads its own key at any distance of the others.
-        if self.masked_heads > 1 { PositionUse::Distances } else { PositionUse::Order }
+        let position_use = if self.masked_heads > 1 { PositionUse::Distances } else { PositionUse::Order };
+        Capabilities { position_use, ..Capabilities::BY_DISTANCE }
     }
 
     fn at(&self, _layer: usize, distances: &[f64], device: &Device) -> Tensor<2> {
@@ -90,10 +82,8 @@ impl DistanceBias for HardAlibi {
 
 #[cfg(test)]
 mod tests {
-    use crate::encoding::PositionUse;
-    use crate::positions::Positions;
+    use super::*;
     use crate::testing::{bias, build, message_of};
-    use burn::tensor::Device;
 
     /// How many keys the last of six rows sees in each of two heads.
     fn seen(text: &str, positions: &Positions) -> Vec<usize> {

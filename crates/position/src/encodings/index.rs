@@ -6,14 +6,7 @@
 //! index is divided by s.
 
 use super::learned::INIT_STD;
-use crate::distance::upload;
-use crate::encoding::{Configure, Dimensions, Extrapolation, Position, Rows, check_at_least, check_positive};
-use crate::init::Init;
-use crate::parameter::ParameterSpec;
-use crate::positions::Positions;
-use burn::module::{Module, Param};
-use burn::tensor::Tensor;
-use longwave_core::Result;
+use crate::prelude::*;
 
 keys! {
     /// Keys of `kind = "index"`.
@@ -21,11 +14,9 @@ keys! {
         /// Divide the index by the length less one.
         pub normalized: bool = false,
         /// The length to normalise by; that of the text that is read unless given.
-        #[serde(skip_serializing_if = "Option::is_none")]
         pub length: Option<usize> = None,
         /// Standard deviation of the weight at the start; unless given such that the vectors of a training text are as large
         /// as token embeddings, with a root mean square of 0.02.
-        #[serde(skip_serializing_if = "Option::is_none")]
         pub init_std: Option<f64> = None,
     }
 }

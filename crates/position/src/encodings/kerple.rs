@@ -9,16 +9,7 @@
 //! The power is learned, so `n^p = exp(p ln n)` runs in f32 on a device from `ln n` made in f64: at
 //! n = 65,535 and p = 2 it is right to about 3e-6 of itself. Interpolated by s, distances are divided by s.
 
-use crate::distance::{DistanceBias, upload};
-use crate::encoding::{Configure, Dimensions, Extrapolation};
-use crate::init::Init;
-use crate::parameter::ParameterSpec;
-use crate::per_layer::at_layer;
-use burn::module::{Module, Param};
-use burn::tensor::{Device, Tensor};
-use longwave_core::Result;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use crate::prelude::*;
 
 /// The least p and a.
 pub(super) const LEAST: f64 = 0.01;
@@ -67,10 +58,6 @@ impl Configure for Config {
     const EXTRAPOLATION: Extrapolation =
         Extrapolation::Supported("defined: the penalty goes on growing, ever more slowly as a logarithm");
     const VARIANTS: &'static [&'static str] = &["variant = 'power'"];
-
-    fn validate(&self, _section: &str, _dimensions: &Dimensions) -> Result<()> {
-        Ok(())
-    }
 
     fn build(&self, dimensions: &Dimensions, init: &Init) -> Kerple {
         let shape = [dimensions.layers, dimensions.heads];

@@ -15,19 +15,8 @@
 //!
 //! The extension `linear` divides every position by its scale before any of them.
 
-use crate::encoding::{
-    Capabilities, Configure, Dimensions, Domain, Extrapolation, Position, Rows, check_positive,
-};
-use crate::init::Init;
-use crate::parameter::ParameterSpec;
-use crate::positions::Positions;
-use crate::table::{Between, Fresh, Longer, read};
-use burn::module::{Module, Param};
-use burn::tensor::{Tensor, TensorData};
-use longwave_core::{Error, Result};
-use longwave_kernels::device::constant;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use crate::prelude::*;
+use crate::table::{Fresh, Longer, read_at, read_hierarchical};
 
 /// GPT-2's standard deviation of vectors at the start, which the token embeddings have too.
 pub(super) const INIT_STD: f64 = 0.02;
@@ -73,16 +62,10 @@ pub struct Learned {
     /// `[table_size, width]`.
     pub table: Param<Tensor<2>>,
     #[module(skip)]
-    past_table: PastTable,
-    #[module(skip)]
-    alpha: f64,
-    #[module(skip)]
-    length: Option<usize>,
-    #[module(skip)]
-    init_std: f64,
+    config: Config,
     /// Decides the vectors of `random`.
     #[module(skip)]
-    seed: u64,
+    fresh: Fresh,
 }
 
 impl Configure for Config {
@@ -124,32 +107,33 @@ impl Configure for Config {
         let size = self.table_size.unwrap_or(dimensions.train_length);
         Learned {
             table: init.normal("position.learned.table", [size, dimensions.width], self.init_std),
-            past_table: self.past_table,
-            alpha: self.alpha,
-            length: self.length,
-            init_std: self.init_std,
-            seed: init.seed(),
+            config: self.clone(),
+            fresh: Fresh { seed: init.seed(), mean: 0.0, deviation: self.init_std },
         }
     }
 }
 
-/// The error of a position that a table of `size` rows does not hold.
-pub(super) fn past_the_table(kind: &str, position: f64, size: usize) -> Error {
-    Error::usage(format!(
-        "`{kind}` has no vector for position {position}: its table holds positions 0 to {}",
-        size - 1
-    ))
-    .hint(
-        "evaluate lengths up to the table's size, read it interpolated (`extend = [\"linear\"]`) or made longer \
-         (`extend = [\"table\"]`), or train with a larger `position.table_size`",
-    )
+/// Refuses positions from `reach` on, counted as those of the text, which a table of `size` rows does not hold.
+pub(super) fn check_reach(kind: &str, positions: &Positions, reach: f64, size: usize) -> Result<()> {
+    match positions.largest() {
+        Some(largest) if largest >= reach => Err(Error::usage(format!(
+            "`{kind}` has no vector for position {largest}: its table holds positions 0 to {}",
+            size - 1
+        ))
+        .hint(
+            "evaluate lengths up to the table's size, read it interpolated (`extend = [\"linear\"]`) or made longer \
+             (`extend = [\"table\"]`), or train with a larger `position.table_size`",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// The same where every row is one position.
+pub(super) fn check_rows(kind: &str, positions: &Positions, size: usize) -> Result<()> {
+    check_reach(kind, positions, size as f64 * positions.scale(), size)
 }
 
 impl Learned {
-    fn fresh(&self) -> Fresh {
-        Fresh { seed: self.seed, mean: 0.0, deviation: self.init_std }
-    }
-
     fn size(&self) -> usize {
         self.table.lazy_shape()[0]
     }
@@ -157,10 +141,10 @@ impl Learned {
     /// The first position without a vector, in a text at these.
     fn reach(&self, text: &Positions) -> f64 {
         let (size, scale) = (self.size() as f64, text.scale());
-        match self.past_table {
+        match self.config.past_table {
             PastTable::Error => size * scale,
             PastTable::Hierarchical => size * size * scale,
-            PastTable::Interpolate => size.max(self.length.unwrap_or(text.length()) as f64) * scale,
+            PastTable::Interpolate => size.max(self.config.length.unwrap_or(text.length()) as f64) * scale,
             PastTable::Random | PastTable::Segment => f64::INFINITY,
         }
     }
@@ -170,25 +154,17 @@ impl Learned {
         let [size, width] = self.table.dims();
         let n = size as f64;
         let at = positions.values();
-        let rows = |place: &dyn Fn(f64) -> f64| {
-            let places: Vec<Between> = at.iter().map(|&m| Between::rows(place(m), size)).collect();
-            read(self.table.val(), &places)
-        };
-        let vectors = match self.past_table {
-            PastTable::Error => rows(&|m| m),
+        let (table, places) = (self.table.val(), at.iter().copied());
+        let vectors = match self.config.past_table {
+            PastTable::Error => read_at(table, places),
             PastTable::Interpolate => {
-                let stretch = (self.length.unwrap_or_else(|| positions.length()) as f64 / n).max(1.0);
-                rows(&|m| m / stretch)
+                let length = self.config.length.unwrap_or_else(|| positions.length());
+                let stretch = (length as f64 / n).max(1.0);
+                read_at(table, places.map(|m| m / stretch))
             }
-            PastTable::Segment => rows(&|m| m.rem_euclid(n)),
-            PastTable::Random => self.or_random(rows(&|m| m), at),
-            PastTable::Hierarchical => {
-                // alpha u_i + (1 - alpha) u_j, with both u written out.
-                let share = self.alpha / (1.0 - self.alpha);
-                let first = self.table.val().slice_dim(0, 0..1);
-                let quotient = rows(&|m| (m / n).floor());
-                rows(&|m| m.rem_euclid(n)) + (quotient - first).mul_scalar(share)
-            }
+            PastTable::Segment => read_at(table, places.map(|m| m.rem_euclid(n))),
+            PastTable::Random => self.or_random(read_at(table, places), at),
+            PastTable::Hierarchical => read_hierarchical(&table, places, self.config.alpha),
         };
         vectors.reshape([positions.rows(), positions.length(), width])
     }
@@ -205,7 +181,7 @@ impl Learned {
             let past = m >= size as f64;
             inside.push(if past { 0.0f32 } else { 1.0 });
             if past {
-                fresh.extend(self.fresh().vector(m.floor() as usize, width));
+                fresh.extend(self.fresh.vector(m.floor() as usize, width));
             } else {
                 fresh.extend(std::iter::repeat_n(0.0, width));
             }
@@ -231,28 +207,22 @@ impl Position for Learned {
     }
 
     fn check(&self, positions: &Positions) -> Result<()> {
-        match positions.largest() {
-            Some(largest) if largest >= self.reach(positions) => {
-                Err(past_the_table("learned", largest, self.size()))
-            }
-            _ => Ok(()),
-        }
+        check_reach("learned", positions, self.reach(positions), self.size())
     }
 
     fn extend_table(&mut self, longer: &Longer) -> Result<bool> {
-        self.table = longer.extend(&self.table, self.fresh())?;
+        self.table = longer.extend(&self.table, self.fresh)?;
         Ok(true)
     }
 
     fn prepare(&mut self, text: &Positions) {
-        self.length.get_or_insert(text.length());
+        self.config.length.get_or_insert(text.length());
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use burn::tensor::Device;
 
     fn reading(config: &Config) -> Learned {
         let dimensions = Dimensions { train_length: 3, width: 2, ..crate::testing::dimensions() };

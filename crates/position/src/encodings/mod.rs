@@ -96,7 +96,7 @@ impl EncodingConfig {
     pub fn from_value(value: &toml::Value, section: &str) -> Result<Self> {
         let (kind, rest) = kind_and_rest(value, section)?;
         match KINDS.find(&kind) {
-            Some(entry) => entry.read(&rest, section),
+            Some(entry) => (entry.read)(&rest, section),
             None => {
                 Err(unknown_kind(&format!("{section}.kind"), &kind, kinds().iter().map(|entry| entry.kind)))
             }
@@ -104,7 +104,7 @@ impl EncodingConfig {
     }
 
     pub(crate) fn schemas(generator: &mut SchemaGenerator) -> Vec<Schema> {
-        KINDS.entries().iter().map(|entry| entry.schema(generator)).collect()
+        KINDS.entries().iter().map(|entry| (entry.schema)(generator)).collect()
     }
 }
 
@@ -120,11 +120,11 @@ impl JsonSchema for EncodingConfig {
 }
 
 #[cfg(test)]
-mod properties;
-
-#[cfg(test)]
 mod tests {
     use super::*;
+    use crate::positions::Positions;
+    use crate::testing::{bias, build};
+    use burn::tensor::Device;
 
     #[test]
     fn kinds_are_unique_and_documented() {
@@ -164,5 +164,19 @@ mod tests {
         };
         assert!(read("kind = \"ropee\"").ends_with("hint: did you mean `rope`?"));
         assert!(read("kind = \"rope\"\nbasis = 3.0").starts_with("unknown key `position.basis`"));
+    }
+
+    #[test]
+    fn penalties_fall_with_the_distance() {
+        for kind in ["alibi", "kerple", "fox", "kerple\"\nvariant = \"power"] {
+            let encoding = build(&format!("kind = \"{kind}\""), &Device::flex());
+            for positions in [Positions::range(0..9), Positions::range(0..9).map(|m| m * 1.5)] {
+                for (index, row) in bias(&*encoding, &positions).chunks(9).enumerate() {
+                    let visible = &row[..=index % 9];
+                    assert!(visible.last().is_some_and(|&own| own.abs() < 1e-6), "{kind}: {row:?}");
+                    assert!(visible.windows(2).all(|pair| pair[0] < pair[1]), "{kind}: {row:?}");
+                }
+            }
+        }
     }
 }

@@ -4,24 +4,14 @@
 //! (kexue.fm/archives/8130, multiplicative encoding). Enters once, before the first block. A position at or
 //! past `table_size` is rejected; interpolated by s, the table is read at m / s, between rows.
 
-use super::learned::past_the_table;
-use crate::encoding::{
-    Capabilities, Configure, Dimensions, Domain, Extrapolation, Position, Rows, check_at_least,
-    check_positive,
-};
-use crate::init::Init;
-use crate::parameter::ParameterSpec;
-use crate::positions::Positions;
-use crate::table::{Between, Fresh, Longer, read};
-use burn::module::{Module, Param};
-use burn::tensor::Tensor;
-use longwave_core::Result;
+use super::learned::check_rows;
+use crate::prelude::*;
+use crate::table::{Fresh, Longer, read_at};
 
 keys! {
     /// Keys of `kind = "multiplicative"`.
     pub struct Config {
         /// Positions the table holds; the training length unless given.
-        #[serde(skip_serializing_if = "Option::is_none")]
         pub table_size: Option<usize> = None,
         /// Standard deviation of the factors around 1 at the start.
         pub init_std: f64 = 0.5,
@@ -33,11 +23,9 @@ keys! {
 pub struct Multiplicative {
     /// `[table_size, width]`.
     pub table: Param<Tensor<2>>,
-    #[module(skip)]
-    init_std: f64,
     /// Decides the rows of a longer table that is filled at random.
     #[module(skip)]
-    seed: u64,
+    fresh: Fresh,
 }
 
 impl Configure for Config {
@@ -62,7 +50,8 @@ impl Configure for Config {
     fn build(&self, dimensions: &Dimensions, init: &Init) -> Multiplicative {
         let shape = [self.table_size.unwrap_or(dimensions.train_length), dimensions.width];
         let table = init.normal_around("position.multiplicative.table", shape, 1.0, self.init_std);
-        Multiplicative { table, init_std: self.init_std, seed: init.seed() }
+        let fresh = Fresh { seed: init.seed(), mean: 1.0, deviation: self.init_std };
+        Multiplicative { table, fresh }
     }
 }
 
@@ -79,34 +68,24 @@ impl Position for Multiplicative {
         if rows.layer > 0 {
             return hidden;
         }
-        let [size, width] = self.table.dims();
-        let places: Vec<Between> = rows.positions.values().iter().map(|m| Between::rows(*m, size)).collect();
-        let shape = [rows.positions.rows(), rows.positions.length(), width];
-        hidden * read(self.table.val(), &places).reshape(shape)
+        let shape = [rows.positions.rows(), rows.positions.length(), self.table.dims()[1]];
+        hidden * read_at(self.table.val(), rows.positions.values().iter().copied()).reshape(shape)
     }
 
     fn check(&self, positions: &Positions) -> Result<()> {
-        let size = self.table.lazy_shape()[0];
-        match positions.largest() {
-            Some(largest) if largest >= size as f64 * positions.scale() => {
-                Err(past_the_table("multiplicative", largest, size))
-            }
-            _ => Ok(()),
-        }
+        check_rows("multiplicative", positions, self.table.lazy_shape()[0])
     }
 
     fn extend_table(&mut self, longer: &Longer) -> Result<bool> {
-        let fresh = Fresh { seed: self.seed, mean: 1.0, deviation: self.init_std };
-        self.table = longer.extend(&self.table, fresh)?;
+        self.table = longer.extend(&self.table, self.fresh)?;
         Ok(true)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::positions::Positions;
+    use super::*;
     use crate::testing::build;
-    use burn::tensor::Device;
 
     #[test]
     fn the_table_ends() {

@@ -4,11 +4,7 @@
 //! of another length (Haviv et al. 2022, arXiv:2203.16634; Kazemnejad et al. 2023, arXiv:2305.19466).
 //! No formula, no parameters.
 
-use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, Position, PositionUse};
-use crate::init::Init;
-use crate::parameter::ParameterSpec;
-use burn::module::Module;
-use longwave_core::Result;
+use crate::prelude::*;
 
 keys! {
     /// `kind = "none"` takes no keys.
@@ -26,10 +22,6 @@ impl Configure for Config {
     const SOURCE: &'static str = "arXiv:2305.19466";
     const FORMULA: &'static str = "a_{mn} = q_m · k_n / √d";
     const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: nothing depends on the length");
-
-    fn validate(&self, _section: &str, _dimensions: &Dimensions) -> Result<()> {
-        Ok(())
-    }
 
     fn build(&self, _dimensions: &Dimensions, _init: &Init) -> NoPosition {
         NoPosition {}

@@ -18,18 +18,9 @@
 //! biases a block of queries walks back over the keys, a chunk of rows at a time.
 
 use crate::convolution::causal;
-use crate::encoding::{
-    Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Heads, Position, PositionUse, QueryBlock,
-    ScoreForm, ScoreUse, check_at_least, check_at_most, check_positive,
-};
-use crate::init::Init;
-use crate::parameter::ParameterSpec;
-use crate::per_layer::at_layer;
-use crate::positions::Positions;
-use burn::module::{Module, Param};
-use burn::tensor::Tensor;
+use crate::per_layer::map_rows;
+use crate::prelude::*;
 use burn::tensor::activation::{sigmoid, silu};
-use longwave_core::Result;
 use longwave_kernels::{Reflections, path_scores};
 
 /// The most taps and ranks: far above the 3 and 32 of the published models.
@@ -107,13 +98,9 @@ impl Configure for Config {
 impl Path {
     /// w of every row of an input `[batch, length, width]`: `[batch, kv_heads, length, head_dim]`.
     pub fn directions(&self, input: &Tensor<3>, layer: usize) -> Tensor<4> {
-        let [batch, length, width] = input.dims();
-        let x = input.clone().reshape([batch * length, width]);
-        let of =
-            |matrix: &Option<Param<Tensor<3>>>| matrix.as_ref().map(|matrix| at_layer::<3, 2>(matrix, layer));
-        let y = [of(&self.w_down), of(&self.w_up), of(&self.w)].into_iter().flatten().fold(x, Tensor::matmul);
-        let [channels, heads] = [y.dims()[1], self.b_beta.dims()[1]];
-        let y = y.reshape([batch, length, channels]);
+        let matrices = [&self.w_down, &self.w_up, &self.w].into_iter().flatten();
+        let y = matrices.fold(input.clone(), |x, matrix| map_rows(&x, matrix, None, layer));
+        let ([batch, length, channels], heads) = (y.dims(), self.b_beta.dims()[1]);
         let z = silu(causal(&y, &at_layer(&self.conv, layer)));
         let z = z.reshape([batch, length, heads, channels / heads]).swap_dims(1, 2);
         let norms = z.clone().square().sum_dim(3).add_scalar(self.eps).sqrt(); // [batch, kv_heads, length, 1]
@@ -122,12 +109,8 @@ impl Path {
 
     /// beta of every row of an input `[batch, length, width]`: `[batch, kv_heads, length, 1]`.
     pub fn strengths(&self, input: &Tensor<3>, layer: usize) -> Tensor<4> {
-        let [batch, length, width] = input.dims();
-        let x = input.clone().reshape([batch * length, width]);
-        let logits =
-            x.matmul(at_layer(&self.w_beta, layer)) + at_layer::<2, 1>(&self.b_beta, layer).unsqueeze();
-        let heads = logits.dims()[1];
-        sigmoid(logits).mul_scalar(2.0).reshape([batch, length, heads, 1]).swap_dims(1, 2)
+        let logits = map_rows(input, &self.w_beta, Some(&self.b_beta), layer);
+        sigmoid(logits).mul_scalar(2.0).swap_dims(1, 2).unsqueeze_dim(3)
     }
 
     /// What the rows of a block's input before row `end` do.
@@ -195,10 +178,9 @@ impl Position for Path {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::encoding::Rows;
     use crate::testing::{Inputs, attend, build, dimensions, message_of, random};
     use burn::module::{ModuleMapper, ModuleVisitor};
-    use burn::tensor::{Device, Gradients};
+    use burn::tensor::Gradients;
     use longwave_kernels::repeat_heads;
 
     fn path(keys: &str, device: &Device) -> Path {

@@ -10,18 +10,7 @@
 //!
 //! Angles of positions are computed in f64; delta is turned in by the sum formulas of cos and sin.
 
-use crate::encoding::{
-    Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Position, PositionUse, Rows, check_base,
-};
-use crate::frequency::{Frequencies, Side};
-use crate::init::Init;
-use crate::parameter::ParameterSpec;
-use crate::per_layer::at_layer;
-use crate::positions::Positions;
-use burn::module::{Module, Param};
-use burn::tensor::{Device, Tensor, TensorData};
-use longwave_core::Result;
-use longwave_kernels::device::constant;
+use crate::prelude::*;
 use longwave_kernels::polar;
 use std::f64::consts::TAU;
 
@@ -68,23 +57,6 @@ impl Configure for Config {
     }
 }
 
-impl Pope {
-    /// cos and sin of the positions' angles, each `[rows, 1, length, head_dim]`.
-    fn angles(&self, positions: &Positions, device: &Device) -> [Tensor<4>; 2] {
-        let factor = self.frequencies.attention_factor;
-        let shape = [positions.rows(), 1, positions.length(), self.frequencies.inv_freq.len()];
-        let of = |wave: fn(f64) -> f64| {
-            let values: Vec<f32> = self
-                .frequencies
-                .angles(positions.in_text())
-                .map(|angle| (factor * wave(angle)) as f32)
-                .collect();
-            constant(TensorData::new(values, shape), device)
-        };
-        [of(f64::cos), of(f64::sin)]
-    }
-}
-
 impl Position for Pope {
     fn parameters(&self) -> Vec<ParameterSpec> {
         vec![ParameterSpec::undecayed("delta", &["layers", "kv_heads", "head_dim"]).bounded(-TAU, 0.0)]
@@ -100,7 +72,8 @@ impl Position for Pope {
     }
 
     fn map_heads(&self, x: Tensor<4>, side: Side, rows: Rows<'_>) -> Tensor<4> {
-        let [cos, sin] = self.angles(rows.positions, &x.device());
+        let waves = self.frequencies.waves(rows.positions, &x.device());
+        let [cos, sin] = waves.map(|wave| wave.mul_scalar(self.frequencies.attention_factor));
         if side == Side::Query {
             return polar(x, cos, sin);
         }

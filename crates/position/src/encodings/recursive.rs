@@ -14,20 +14,8 @@
 //! enter: the order of the rows does. Sequential in the rows.
 
 use super::learned::INIT_STD;
-use crate::encoding::{
-    Capabilities, Configure, Dimensions, Extrapolation, Position, PositionUse, Rows, check_hidden,
-    check_positive,
-};
-use crate::frequency::Frequencies;
-use crate::init::Init;
-use crate::parameter::ParameterSpec;
-use crate::positions::Positions;
+use crate::prelude::*;
 use crate::table::indices;
-use burn::module::{Module, Param};
-use burn::tensor::Tensor;
-use longwave_core::{Error, Result};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 /// The form of f.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -273,7 +261,6 @@ fn whole_positions(kind: &str, positions: &Positions) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use burn::tensor::Device;
 
     #[test]
     fn a_network_runs_over_the_tokens() {
@@ -312,8 +299,7 @@ mod tests {
         // One token among zeros: what is left of it after a few rows.
         let mut values = vec![0.0f32; 16 * 64];
         values[..64].fill(0.02);
-        let x =
-            Tensor::<2>::from_data(burn::tensor::TensorData::new(values, [16, 64]), &device).unsqueeze::<3>();
+        let x = Tensor::<2>::from_data(TensorData::new(values, [16, 64]), &device).unsqueeze::<3>();
         let (tokens, positions) = (Tensor::zeros([1, 16], &device), Positions::range(0..16));
         let states = encoding.embed(x.clone(), Rows::new(0, &tokens, &positions), &mut None) - x;
         let norms = states.squeeze_dim::<2>(0).square().sum_dim(1).into_data().try_to_vec::<f32>().unwrap();

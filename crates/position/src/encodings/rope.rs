@@ -37,16 +37,8 @@ mod schedule;
 pub use learned::Shared;
 pub use schedule::{Spacing, Tau};
 
-use crate::encoding::{
-    Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Position, PositionUse, Rows, check_base,
-};
-use crate::frequency::{Frequencies, Rotation, Side, share_of_bands};
-use crate::init::Init;
-use crate::parameter::ParameterSpec;
-use burn::module::{Module, Param};
-use burn::tensor::Tensor;
-use longwave_core::{Error, Result};
-use longwave_kernels::Layout;
+use crate::frequency::share_of_bands;
+use crate::prelude::*;
 use std::f64::consts::TAU;
 
 keys! {
@@ -55,17 +47,14 @@ keys! {
         /// The base of the geometric progression of frequencies: a number, or a length.
         pub base: f64 = BASE,
         /// How often the slowest band that turns does so within the training length, in place of `base`.
-        #[serde(skip_serializing_if = "Option::is_none")]
         pub slowest_turns: Option<f64> = None,
         /// `slowest_turns`: the fastest band, in radians a token. Default: 1.
-        #[serde(skip_serializing_if = "Option::is_none")]
         pub fastest: Option<f64> = None,
         /// How the frequencies lie between 1 and 1 / base.
         #[serde(skip_serializing_if = "Spacing::is_geometric")]
         pub spacing: Spacing = Spacing::Geometric,
         /// `spacing = "cosh"`: how far bands move to the fast end, at least 0. Default: `"auto"`, the rotated channels over the root of the
         /// training length.
-        #[serde(skip_serializing_if = "Option::is_none")]
         pub tau: Option<Tau> = None,
         /// Which channels make a pair.
         pub layout: Layout = Layout::Half,
@@ -76,7 +65,6 @@ keys! {
         /// Rotate only the bands that complete a turn within the training length (`HoPE`).
         pub hope: bool = false,
         /// Learn the frequencies: a table for each layer, or for each key head of each layer (GRAPE-M). They start as the other keys say.
-        #[serde(skip_serializing_if = "Option::is_none")]
         pub learned: Option<Shared> = None,
         /// Round every wavelength to whole tokens (Resonance `RoPE`).
         #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -218,8 +206,7 @@ impl Position for Rope {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::positions::Positions;
-    use burn::tensor::{Device, Distribution};
+    use burn::tensor::Distribution;
     use longwave_kernels::rotate;
 
     pub(super) fn dimensions(head_dim: usize) -> Dimensions {
@@ -290,9 +277,8 @@ mod tests {
         let positions = Positions::range(3..6);
         let half = at(&rope(&Config::default(), 4), &x, &positions);
         let config = Config { layout: Layout::Interleaved, ..Config::default() };
-        let pick = |x: Tensor<4>, order: [i64; 4]| {
-            x.select(3, Tensor::<1, burn::tensor::Int>::from_data(order, &Device::flex()))
-        };
+        let pick =
+            |x: Tensor<4>, order: [i64; 4]| x.select(3, Tensor::<1, Int>::from_data(order, &Device::flex()));
         let interleaved = at(&rope(&config, 4), &pick(x, [0, 2, 1, 3]), &positions);
         assert!(distance(half, pick(interleaved, [0, 2, 1, 3])) < 1e-6);
     }

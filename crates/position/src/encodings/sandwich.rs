@@ -4,13 +4,7 @@
 //! (Chi et al. 2023, arXiv:2212.10356, equation 7): 0 at distance 0 and never above it. No parameters, the
 //! same in every layer, computed in f64. Interpolated by s, every distance is divided by s.
 
-use crate::distance::{DistanceBias, upload};
-use crate::encoding::{Configure, Dimensions, Extrapolation, check_at_least, check_base};
-use crate::init::Init;
-use crate::parameter::ParameterSpec;
-use burn::module::Module;
-use burn::tensor::{Device, Tensor};
-use longwave_core::{Error, Result};
+use crate::prelude::*;
 
 keys! {
     /// Keys of `kind = "sandwich"`.
@@ -82,7 +76,6 @@ impl DistanceBias for Sandwich {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use burn::tensor::Device;
 
     #[test]
     fn zero_at_no_distance_and_never_above() {

@@ -10,18 +10,7 @@
 //! The factor belongs to the pair, so log-n scaling cannot express it, and both together would adapt to the length twice:
 //! rejected.
 
-use crate::distance::{of_block, upload};
-use crate::encoding::{
-    Capabilities, Configure, Dimensions, Extrapolation, Heads, Position, PositionUse, QueryBlock, ScoreUse,
-    check_positive,
-};
-use crate::init::Init;
-use crate::parameter::ParameterSpec;
-use crate::positions::Positions;
-use crate::summary::Summary;
-use burn::module::Module;
-use burn::tensor::Tensor;
-use longwave_core::Result;
+use crate::prelude::*;
 
 keys! {
     /// Keys of `kind = "scale_invariant"`.

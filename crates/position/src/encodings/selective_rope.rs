@@ -16,19 +16,10 @@
 //! There are no frequencies of positions to interpolate: extensions of frequencies and geometries do not apply.
 
 use crate::convolution::causal;
-use crate::encoding::{
-    Capabilities, Configure, Dimensions, Extrapolation, HeadUse, LayerInput, Position, PositionUse, Rows,
-    check_at_least, check_at_most, check_base, check_positive,
-};
-use crate::frequency::Side;
-use crate::init::Init;
-use crate::parameter::ParameterSpec;
-use crate::per_layer::at_layer;
-use burn::module::{Module, Param};
+use crate::frequency::turn_halves;
+use crate::per_layer::map_rows;
+use crate::prelude::*;
 use burn::tensor::activation::sigmoid;
-use burn::tensor::{Tensor, TensorData};
-use longwave_core::{Error, Result};
-use longwave_kernels::device::constant;
 use longwave_kernels::repeat_heads;
 
 /// The most taps and ranks: far above the 4 and 32 of the published models.
@@ -140,20 +131,18 @@ impl SelectiveRope {
     pub fn angles(&self, input: &Tensor<3>, layer: usize) -> Tensor<4> {
         let [batch, length, width] = input.dims();
         let bands = self.factors.len();
-        let phi_width = self.w_up.dims()[2];
-        let heads = phi_width / bands;
+        let heads = self.w_up.dims()[2] / bands;
         let slices = input.clone().reshape([batch, length, heads, width / heads]);
         let norms = slices.clone().square().sum_dim(3).add_scalar(self.eps).sqrt(); // [batch, length, heads, 1]
-        let u = (slices / norms).reshape([batch * length, width]);
-        let phi = u.clone().matmul(at_layer(&self.w_down, layer)).matmul(at_layer(&self.w_up, layer));
-        let phi = phi.reshape([batch, length, phi_width]);
+        let u = (slices / norms).reshape([batch, length, width]);
+        let phi = map_rows(&map_rows(&u, &self.w_down, None, layer), &self.w_up, None, layer);
         let mut psi = causal(&phi, &at_layer(&self.conv, layer)).reshape([batch, length, heads, bands]);
         if let Some(log_bias) = &self.log_bias {
             psi = psi + at_layer::<3, 2>(log_bias, layer).exp().unsqueeze::<4>();
         }
-        if let (Some(w_gate), Some(b_gate)) = (&self.w_gate, &self.b_gate) {
-            let gate = u.matmul(at_layer(w_gate, layer)) + at_layer::<2, 1>(b_gate, layer).unsqueeze();
-            psi = psi * sigmoid(gate).reshape([batch, length, heads, 1]);
+        if let Some(w_gate) = &self.w_gate {
+            let gate = map_rows(&u, w_gate, self.b_gate.as_ref(), layer);
+            psi = psi * sigmoid(gate).unsqueeze_dim(3);
         }
         let factors = TensorData::new(self.factors.clone(), [1, 1, 1, bands]);
         let factors: Tensor<4> = constant(factors, &input.device());
@@ -163,15 +152,11 @@ impl SelectiveRope {
     /// `[batch, heads, rows, head_dim]`, each row turned by its angles.
     fn turned(&self, x: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
         let LayerInput { all, first } = rows.input.expect("hooks on q and k are given the input");
-        let (count, bands) = (x.dims()[2], self.factors.len());
+        let count = x.dims()[2];
         let angles = self.angles(all, rows.layer).slice_dim(2, first..first + count);
         let groups = x.dims()[1] / angles.dims()[1];
         let angles = repeat_heads(angles, groups); // [batch, heads, rows, head_dim/2]
-        let (cos, sin) = (angles.clone().cos(), angles.sin());
-        let a = x.clone().slice_dim(3, 0..bands);
-        let b = x.slice_dim(3, bands..2 * bands);
-        let turned_a = a.clone() * cos.clone() - b.clone() * sin.clone();
-        Tensor::cat(vec![turned_a, a * sin + b * cos], 3)
+        turn_halves(x, angles.clone().cos(), angles.sin())
     }
 }
 
@@ -210,7 +195,6 @@ impl Position for SelectiveRope {
 mod tests {
     use super::*;
     use crate::testing::{build, dimensions, message_of, random};
-    use burn::tensor::Device;
 
     #[test]
     fn a_bias_alone_is_rope_and_norms_are_kept() {
@@ -228,7 +212,7 @@ mod tests {
         }
         let q = random::<4>("q", [1, 2, 4, 4], &device);
         let tokens = Tensor::zeros([1, 6], &device);
-        let positions = crate::positions::Positions::range(2..6);
+        let positions = Positions::range(2..6);
         let rows =
             Rows { input: Some(LayerInput { all: &input, first: 2 }), ..Rows::new(0, &tokens, &positions) };
         let norm = |x: Tensor<4>| x.square().sum_dim(3).sqrt();

@@ -8,17 +8,8 @@
 //! by s first.
 
 use crate::distance::{ChosenRows, chosen_by_distance};
-use crate::encoding::{
-    Capabilities, Configure, Dimensions, Domain, Extrapolation, HeadUse, Heads, Position, PositionUse,
-    QueryBlock, ScoreForm, ScoreUse,
-};
-use crate::init::Init;
-use crate::parameter::ParameterSpec;
-use crate::per_layer::at_layer;
-use crate::positions::Positions;
-use burn::module::{Module, Param};
-use burn::tensor::{Device, IndexingUpdateOp, Int, Tensor};
-use longwave_core::{Error, Result};
+use crate::prelude::*;
+use burn::tensor::IndexingUpdateOp;
 use longwave_kernels::RelativeVectors;
 
 keys! {

@@ -6,13 +6,7 @@
 //! divides it with the other logits; nothing else multiplies it. Positions do not enter: it stands in a list, such as
 //! `["rope", "sink_logit"]`. `sinks` of a window are something else: first tokens that stay visible.
 
-use crate::encoding::{Capabilities, Configure, Dimensions, Extrapolation, Position, PositionUse};
-use crate::init::Init;
-use crate::parameter::ParameterSpec;
-use crate::per_layer::at_layer;
-use burn::module::{Module, Param};
-use burn::tensor::Tensor;
-use longwave_core::Result;
+use crate::prelude::*;
 
 keys! {
     /// `kind = "sink_logit"` takes no keys.
@@ -34,10 +28,6 @@ impl Configure for Config {
     const PYTORCH: Option<&'static str> = Some(include_str!("sink_logit.py"));
     const EXTRAPOLATION: Extrapolation =
         Extrapolation::Supported("defined: the sink's share falls as keys are added");
-
-    fn validate(&self, _section: &str, _dimensions: &Dimensions) -> Result<()> {
-        Ok(())
-    }
 
     fn build(&self, dimensions: &Dimensions, init: &Init) -> SinkLogit {
         SinkLogit { sink: init.normal("position.sink_logit", [dimensions.layers, dimensions.heads], 0.02) }

@@ -9,15 +9,7 @@
 //! 0.7 times as large as tokens; here the waves are scaled, by default to the size of the tokens. With `learned_scale`
 //! the factor is trained, from `scale`.
 
-use crate::encoding::{Configure, Dimensions, Extrapolation, Position, Rows, check_base};
-use crate::frequency::Frequencies;
-use crate::init::Init;
-use crate::parameter::ParameterSpec;
-use crate::positions::Positions;
-use burn::module::{Module, Param};
-use burn::tensor::{Device, Tensor, TensorData};
-use longwave_core::{Error, Result};
-use longwave_kernels::device::constant;
+use crate::prelude::*;
 
 /// The scale that makes waves, whose root mean square is 1 / sqrt(2), as large as token embeddings, with 0.02.
 const TOKENS: f64 = 0.0283;
@@ -86,13 +78,9 @@ impl Configure for Config {
 impl Sinusoidal {
     /// The waves at all positions, `[rows, length, width]`, computed in f64.
     fn waves(&self, positions: &Positions, device: &Device) -> Tensor<3> {
-        let values: Vec<f32> = self
-            .frequencies
-            .angles(positions.in_text())
-            .flat_map(|angle| [(self.fixed * angle.sin()) as f32, (self.fixed * angle.cos()) as f32])
-            .collect();
-        let shape = [positions.rows(), positions.length(), self.frequencies.dim()];
-        constant(TensorData::new(values, shape), device)
+        let angles = self.frequencies.angles(positions.in_text());
+        let waves = angles.flat_map(|angle| [angle.sin(), angle.cos()].map(|wave| self.fixed * wave));
+        upload_shaped(waves, [positions.rows(), positions.length(), self.frequencies.dim()], device)
     }
 }
 

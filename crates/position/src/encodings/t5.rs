@@ -8,16 +8,7 @@
 //! Buckets are computed in f64. A fractional distance is rounded down first, also where it is
 //! interpolated: `floor(n / s)`.
 
-use crate::distance::DistanceBias;
-use crate::encoding::{Configure, Dimensions, Domain, Extrapolation, check_at_least};
-use crate::init::Init;
-use crate::parameter::ParameterSpec;
-use crate::positions::Positions;
-use crate::summary::Summary;
-use burn::module::{Module, Param};
-use burn::tensor::{Device, Int, Tensor, TensorData};
-use longwave_core::{Error, Result};
-use longwave_kernels::device::constant;
+use crate::prelude::*;
 
 /// How distances fall into buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,8 +150,8 @@ impl DistanceBias for T5 {
         self.buckets.read(self.table.val(), distances)
     }
 
-    fn domain(&self) -> Domain {
-        Domain::Whole
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { domain: Domain::Whole, ..Capabilities::BY_DISTANCE }
     }
 
     fn summaries(&self, positions: &Positions) -> Vec<Summary> {

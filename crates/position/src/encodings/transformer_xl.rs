@@ -23,20 +23,9 @@
 //! their inner product: `q' = [q + u | g turned to i]`, `k' = [k | cos(j w) | sin(j w)]`. Where rows are read at
 //! consecutive positions, the kernel gets `r_n` of every distance instead: `head_dim` channels for each, and not `width`.
 
-use crate::encoding::{
-    Capabilities, Configure, Dimensions, Extrapolation, HeadUse, MapsByDistance, Position, PositionUse,
-    QueryBlock, Rows, ScoreForm, check_base,
-};
-use crate::frequency::{Frequencies, Side};
-use crate::init::Init;
-use crate::parameter::ParameterSpec;
-use crate::per_layer::at_layer;
-use crate::positions::Positions;
-use burn::module::{Module, Param};
-use burn::tensor::{Device, Tensor, TensorData};
-use longwave_core::{Error, Result};
+use crate::encoding::MapsByDistance;
+use crate::prelude::*;
 use longwave_kernels::VectorTable;
-use longwave_kernels::device::constant;
 
 keys! {
     /// Keys of `kind = "transformer_xl"`.
@@ -127,16 +116,6 @@ impl TransformerXl {
         let each = shared.reshape([width, kv_heads, 1, head_dim]).repeat_dim(2, heads / kv_heads);
         each.reshape([width, heads * head_dim])
     }
-
-    /// cos and sin of the positions' angles, each `[rows, 1, length, width / 2]`.
-    fn waves(&self, positions: &Positions, device: &Device) -> [Tensor<4>; 2] {
-        let shape = [positions.rows(), 1, positions.length(), self.frequencies.inv_freq.len()];
-        [f64::cos as fn(f64) -> f64, f64::sin].map(|wave| {
-            let values: Vec<f32> =
-                self.frequencies.angles(positions.in_text()).map(|angle| wave(angle) as f32).collect();
-            constant(TensorData::new(values, shape), device)
-        })
-    }
 }
 
 impl Position for TransformerXl {
@@ -162,7 +141,7 @@ impl Position for TransformerXl {
 
     fn map_heads(&self, x: Tensor<4>, side: Side, rows: Rows<'_>) -> Tensor<4> {
         let [batch, heads, length, dim] = x.dims();
-        let waves = self.waves(rows.positions, &x.device());
+        let waves = self.frequencies.waves(rows.positions, &x.device());
         let half = self.frequencies.inv_freq.len();
         if side == Side::Key {
             let [cos, sin] = waves.map(|wave| wave.expand([batch, heads, length, half]));
@@ -188,7 +167,7 @@ impl Position for TransformerXl {
         }
         let [u, v_bias] = [&self.u, &self.v_bias].map(|parameter| at_layer::<3, 2>(parameter, rows.layer));
         let [heads, dim] = u.dims();
-        let [cos, sin] = self.waves(&Positions::range(0..distances), &u.device());
+        let [cos, sin] = self.frequencies.waves(&Positions::range(0..distances), &u.device());
         let waves = Tensor::cat(vec![sin, cos], 3).reshape([distances, 2 * self.frequencies.inv_freq.len()]);
         let keys = waves
             .matmul(self.key_matrix(rows, [heads, dim]))

@@ -10,25 +10,10 @@
 //! formed. A position at or past `table_size` is rejected; interpolated by s, the table is read at m / s,
 //! between rows, and distances are divided by s.
 
-use super::learned::past_the_table;
+use super::learned::check_rows;
 use super::t5::Buckets;
-use crate::distance::bias_by_distance;
-use crate::encoding::{
-    Capabilities, Configure, Dimensions, Domain, Extrapolation, HeadUse, Position, QueryBlock, Rows,
-    check_at_least,
-};
-use crate::frequency::Side;
-use crate::init::Init;
-use crate::parameter::ParameterSpec;
-use crate::positions::Positions;
-use crate::summary::Summary;
-use crate::table::{Between, Fresh, Longer, read};
-use burn::module::{Module, Param};
-use burn::tensor::Tensor;
-use longwave_core::Result;
-use longwave_kernels::Bias;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use crate::prelude::*;
+use crate::table::{Fresh, Longer, read_at};
 
 /// Added to the variance.
 const EPS: f64 = 1e-5;
@@ -48,7 +33,6 @@ keys! {
     /// Keys of `kind = "tupe"`.
     pub struct Config {
         /// Positions the table holds; the training length unless given.
-        #[serde(skip_serializing_if = "Option::is_none")]
         pub table_size: Option<usize> = None,
         /// What is added by distance.
         pub relative: Relative = Relative::None,
@@ -136,9 +120,7 @@ impl Tupe {
     /// x `[batch, heads, length, head_dim]` beside the projected positions: `[.., 2 head_dim]`.
     fn widened(&self, x: Tensor<4>, projection: &Param<Tensor<2>>, positions: &Positions) -> Tensor<4> {
         let [batch, heads, length, dim] = x.dims();
-        let size = self.table.dims()[0];
-        let places: Vec<Between> = positions.values().iter().map(|m| Between::rows(*m, size)).collect();
-        let p = read(self.table.val(), &places);
+        let p = read_at(self.table.val(), positions.values().iter().copied());
         let centred = p.clone() - p.mean_dim(1);
         let deviation = centred.clone().square().mean_dim(1).add_scalar(EPS).sqrt();
         let z = centred / deviation * self.ln_gain.val().unsqueeze() + self.ln_bias.val().unsqueeze();
@@ -194,13 +176,7 @@ impl Position for Tupe {
     }
 
     fn check(&self, positions: &Positions) -> Result<()> {
-        let size = self.table.lazy_shape()[0];
-        match positions.largest() {
-            Some(largest) if largest >= size as f64 * positions.scale() => {
-                Err(past_the_table("tupe", largest, size))
-            }
-            _ => Ok(()),
-        }
+        check_rows("tupe", positions, self.table.lazy_shape()[0])
     }
 
     fn extend_table(&mut self, longer: &Longer) -> Result<bool> {

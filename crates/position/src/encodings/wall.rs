@@ -12,17 +12,10 @@
 //!
 //! [`fading_scores`] computes the scores of a block of queries; no exponent above 0 is taken.
 
-use crate::encoding::{
-    Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Heads, Position, PositionUse, QueryBlock,
-    ScoreUse,
-};
-use crate::init::Init;
-use crate::parameter::ParameterSpec;
-use crate::per_layer::at_layer;
-use crate::positions::Positions;
-use burn::module::{Module, Param};
-use burn::tensor::{Tensor, activation::relu};
-use longwave_kernels::{Bias, fading_scores};
+use crate::per_layer::map_rows;
+use crate::prelude::*;
+use burn::tensor::activation::relu;
+use longwave_kernels::fading_scores;
 
 keys! {
     /// Keys of `kind = "wall"`.
@@ -76,16 +69,12 @@ impl Configure for Config {
 
 /// The running sums of the logs of gates, `[batch, length, gates]`, of an input `[batch, length, width]`.
 fn log_gates(input: &Tensor<3>, w: &Param<Tensor<3>>, b: &Param<Tensor<2>>, layer: usize) -> Tensor<3> {
-    let [batch, length, width] = input.dims();
-    let gates = input.clone().reshape([batch * length, width]).matmul(at_layer(w, layer))
-        + at_layer::<2, 1>(b, layer).unsqueeze();
-    let count = gates.dims()[1];
-    log_sigmoid(gates).reshape([batch, length, count]).cumsum(1)
+    log_sigmoid(map_rows(input, w, Some(b), layer)).cumsum(1)
 }
 
 /// `ln sigmoid(x)`, whose slope `1 - sigmoid(x)` has all its digits where a gate begins open: at 8, a difference of 1 and nearly 1 is off by
 /// 2e-4 of itself.
-fn log_sigmoid(x: Tensor<2>) -> Tensor<2> {
+fn log_sigmoid(x: Tensor<3>) -> Tensor<3> {
     relu(x.clone().neg()).neg() - x.abs().neg().exp().log1p()
 }
 
@@ -150,7 +139,6 @@ impl Position for Wall {
 mod tests {
     use super::*;
     use crate::testing::{Inputs, attend, build};
-    use burn::tensor::Device;
 
     /// With one gate for all channels and rows a logit is that of plain attention times a power of the gate.
     #[test]

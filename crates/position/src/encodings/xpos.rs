@@ -10,17 +10,8 @@
 //! unless given. Past about 300 `scale_base` positions on one side the factors leave f32: rejected.
 //! Interpolated by s, positions are divided by s in angles and decay.
 
-use crate::encoding::{
-    Capabilities, Configure, Dimensions, Extrapolation, Position, PositionUse, check_base, check_positive,
-};
-use crate::frequency::{Decay, Frequencies, Rotation};
-use crate::init::Init;
-use crate::parameter::ParameterSpec;
-use crate::positions::Positions;
-use crate::summary::Summary;
-use burn::module::Module;
-use longwave_core::{Error, Result};
-use longwave_kernels::Layout;
+use crate::frequency::Decay;
+use crate::prelude::*;
 
 /// The largest exponent of e that q and k are scaled by: their product with ordinary numbers stays in f32.
 const LARGEST_EXPONENT: f64 = 80.0;
@@ -37,7 +28,6 @@ keys! {
         /// Positions over which a band decays by its zeta.
         pub scale_base: f64 = 512.0,
         /// The position where q and k keep their size; the middle of the keys that are read unless given.
-        #[serde(skip_serializing_if = "Option::is_none")]
         pub centre: Option<f64> = None,
     }
 }
@@ -157,9 +147,8 @@ impl Position for Xpos {
 
 #[cfg(test)]
 mod tests {
-    use crate::positions::Positions;
+    use super::*;
     use crate::testing::{Inputs, attend, build};
-    use burn::tensor::Device;
 
     #[test]
     fn the_centre_does_not_matter() {

@@ -1,16 +1,19 @@
 //! The key `scale` of extensions.
 
+use crate::auto::word;
 use crate::tokens::Lengths;
 use longwave_core::{Error, Result};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
 /// How much longer the text is: `"auto"` takes L'/L for each length.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(untagged, expecting = "it must be \"auto\" or a number")]
 pub enum Scale {
     /// L'/L of the length that is read, at least 1.
     #[default]
+    #[serde(with = "word")]
     Auto,
     /// The same for every length.
     Fixed(f64),
@@ -38,31 +41,6 @@ impl Scale {
             )
             .hint("\"auto\" takes evaluated length / training length")),
             _ => Ok(()),
-        }
-    }
-}
-
-impl Serialize for Scale {
-    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        match self {
-            Self::Auto => serializer.serialize_str("auto"),
-            Self::Fixed(scale) => serializer.serialize_f64(*scale),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Scale {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Raw {
-            Number(f64),
-            Word(String),
-        }
-        match Raw::deserialize(deserializer) {
-            Ok(Raw::Number(scale)) => Ok(Self::Fixed(scale)),
-            Ok(Raw::Word(word)) if word == "auto" => Ok(Self::Auto),
-            _ => Err(serde::de::Error::custom("it must be \"auto\" or a number")),
         }
     }
 }

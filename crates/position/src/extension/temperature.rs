@@ -4,13 +4,12 @@ use crate::encoding::check_positive;
 use crate::reading::{LayerReading, Temperature};
 use longwave_core::{Error, Result};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
 /// The value of the key `temperature`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(untagged)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged, expecting = "it must be a number, or a list with a row of numbers for each layer")]
 pub enum Temperatures {
     /// The same in every head of every layer.
     All(f64),
@@ -70,24 +69,6 @@ impl Temperatures {
             }
         }
         Ok(())
-    }
-}
-
-impl<'de> Deserialize<'de> for Temperatures {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Raw {
-            All(f64),
-            Heads(Vec<Vec<f64>>),
-        }
-        match Raw::deserialize(deserializer) {
-            Ok(Raw::All(temperature)) => Ok(Self::All(temperature)),
-            Ok(Raw::Heads(rows)) => Ok(Self::Heads(rows)),
-            Err(_) => {
-                Err(D::Error::custom("it must be a number, or a list with a row of numbers for each layer"))
-            }
-        }
     }
 }
 

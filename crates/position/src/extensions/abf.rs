@@ -5,10 +5,8 @@
 //! the training length included.
 
 use super::su_ntk_old::times;
-use crate::encoding::check_above;
-use crate::extension::{Band, Example, FrequencyRule, Lengths};
-use crate::frequency::Frequencies;
-use longwave_core::Result;
+use crate::extension::FrequencyRule;
+use crate::prelude::*;
 
 keys! {
     /// Keys of `abf`.

@@ -8,23 +8,20 @@
 //! `random = SEED` gives those bands a frequency drawn uniformly from [0, 2 pi) in place of 0, so that the angle between two tokens is
 //! uniformly random at every distance above 0: a reading that takes the content of these bands away too. That form is ours.
 
-use crate::extension::{Band, Example, FrequencyRule, Lengths};
-use crate::frequency::{Frequencies, share_of_bands};
+use crate::extension::FrequencyRule;
+use crate::frequency::share_of_bands;
+use crate::prelude::*;
 use longwave_core::random::Stream;
-use longwave_core::{Error, Result};
 use std::f64::consts::TAU;
 
 keys! {
     /// Keys of `bands`.
     pub struct Bands {
         /// Share of the bands that turn, fastest first, from 0 (none) to 1 (all).
-        #[serde(skip_serializing_if = "Option::is_none")]
         pub keep: Option<f64> = None,
         /// A band that does not turn, counted from 0, the fastest.
-        #[serde(skip_serializing_if = "Option::is_none")]
         pub without: Option<usize> = None,
         /// Seed of random frequencies for the bands that are taken out; without it they stand still.
-        #[serde(skip_serializing_if = "Option::is_none")]
         pub random: Option<u64> = None,
     }
 }
@@ -78,35 +75,15 @@ impl FrequencyRule for Bands {
 
 #[cfg(test)]
 mod tests {
-    use crate::encoding::Dimensions;
-    use crate::frequency::Frequencies;
-    use crate::init::Init;
+    use super::*;
     use crate::reading::LogN;
-    use crate::stack::PositionConfig;
-    use crate::{ExtensionConfig, Lengths};
-    use burn::tensor::Device;
-    use longwave_core::Result;
-    use std::f64::consts::TAU;
-
-    fn value(text: &str) -> toml::Value {
-        format!("x = {text}").parse::<toml::Table>().unwrap().remove("x").unwrap()
-    }
+    use crate::testing::{dimensions, extension, reading};
 
     /// The frequencies of ten bands, of a model that was trained so, as read.
     fn read(position: &str, extend: &str) -> Result<Frequencies> {
-        let sizes = Dimensions {
-            layers: 1,
-            width: 20,
-            heads: 1,
-            kv_heads: 1,
-            head_dim: 20,
-            train_length: 8,
-            vocab_size: 8,
-        };
-        let config = PositionConfig::from_value(&value(position), "position").unwrap();
-        let reading = config.build("position", &sizes, &Init::new(0, &Device::flex()), LogN::Off).unwrap();
-        let extension = ExtensionConfig::from_value(&value(extend), "extend")?;
-        let read = extension.apply(&reading, Lengths { train: 8, length: 32 })?;
+        let sizes = Dimensions { head_dim: 20, ..dimensions() };
+        let trained = reading(position, &sizes, LogN::Off).unwrap();
+        let read = extension(extend)?.apply(&trained, Lengths { train: 16, length: 64 })?;
         Ok(read.encodings()[0].frequencies().unwrap().clone())
     }
 

@@ -7,11 +7,8 @@
 //! ml-explore/mlx-lm). Frequencies are those of the model as it was last trained, its scaling included: clipping comes last.
 
 use crate::auto::Auto;
-use crate::extension::{Band, Example, FrequencyRule, Lengths};
-use crate::frequency::Frequencies;
-use longwave_core::Result;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use crate::extension::FrequencyRule;
+use crate::prelude::*;
 use std::f64::consts::{PI, TAU};
 
 keys! {

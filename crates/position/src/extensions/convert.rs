@@ -10,18 +10,15 @@
 //!
 //! [`radix`]: crate::encodings::radix
 
-use crate::encodings::radix::DigitReading;
-use crate::encodings::radix::Radix;
-use crate::extension::{Example, Extend, Lengths, not_applicable};
-use crate::reading::Reading;
-use longwave_core::{Error, Result};
+use crate::encodings::radix::{DigitReading, Radix};
+use crate::extension::Extend;
+use crate::prelude::*;
 
 keys! {
     /// Keys of `convert`.
     #[derive(Eq)]
     pub struct Convert {
         /// The base that positions are written in, at least beta; left out, the least that the length needs.
-        #[serde(skip_serializing_if = "Option::is_none")]
         pub beta_new: Option<usize> = None,
         /// How digits of the larger base are read.
         pub reading: DigitReading = DigitReading::default(),

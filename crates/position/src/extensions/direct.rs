@@ -3,9 +3,8 @@
 //! The identity on the reading: positions past the training length meet angles, vectors or biases
 //! that training never showed. What every other extension is compared with.
 
-use crate::extension::{Example, Extend, Lengths, Shifts};
-use crate::reading::Reading;
-use longwave_core::Result;
+use crate::extension::Extend;
+use crate::prelude::*;
 
 keys! {
     /// `direct` takes no keys.

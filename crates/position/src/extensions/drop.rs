@@ -9,9 +9,8 @@
 
 use crate::encodings::Encoding;
 use crate::encodings::none::NoPosition;
-use crate::extension::{Band, Example, Extend, Lengths, not_applicable};
-use crate::reading::Reading;
-use longwave_core::{Error, Result};
+use crate::extension::Extend;
+use crate::prelude::*;
 
 keys! {
     /// `drop` has no keys of its own.
@@ -60,36 +59,16 @@ impl Extend for DropRotation {
 
 #[cfg(test)]
 mod tests {
-    use crate::encoding::{Dimensions, PositionUse};
-    use crate::init::Init;
-    use crate::reading::{LogN, Reading};
-    use crate::stack::PositionConfig;
-    use crate::{ExtensionConfig, Lengths};
-    use burn::tensor::Device;
-    use longwave_core::Result;
-
-    const LENGTHS: Lengths = Lengths { train: 8, length: 32 };
-
-    fn value(text: &str) -> toml::Value {
-        format!("x = {text}").parse::<toml::Table>().unwrap().remove("x").unwrap()
-    }
+    use super::*;
+    use crate::reading::LogN;
+    use crate::testing::{self, dimensions, extension};
 
     fn reading(position: &str) -> Reading {
-        let sizes = Dimensions {
-            layers: 2,
-            width: 8,
-            heads: 1,
-            kv_heads: 1,
-            head_dim: 8,
-            train_length: 8,
-            vocab_size: 8,
-        };
-        let config = PositionConfig::from_value(&value(position), "position").unwrap();
-        config.build("position", &sizes, &Init::new(0, &Device::flex()), LogN::Off).unwrap()
+        testing::reading(position, &dimensions(), LogN::Off).unwrap()
     }
 
     fn apply(extend: &str, reading: &Reading) -> Result<Reading> {
-        ExtensionConfig::from_value(&value(extend), "extend")?.apply(reading, LENGTHS)
+        extension(extend)?.apply(reading, Lengths { train: 16, length: 64 })
     }
 
     #[test]

@@ -7,11 +7,8 @@
 //! readings of L tokens too, wherever they span two blocks. No distance past `chunk` is read; where that is one
 //! which training never showed, it is rejected unless `allow_untrained = true`.
 
-use crate::encoding::{Geometry, PositionMap, Selector};
-use crate::extension::{Example, Extend, Farthest, Lengths, Shifts, change_frequencies, set_geometry};
-use crate::reading::Reading;
-use crate::tokens::Tokens;
-use longwave_core::{Error, Result};
+use crate::extension::Extend;
+use crate::prelude::*;
 
 keys! {
     /// Keys of `dual_chunk`.

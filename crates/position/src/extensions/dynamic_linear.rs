@@ -4,9 +4,8 @@
 //! arXiv:2402.17463 and of the `YaRN` repository): `linear` whose scale is always the evaluated length over
 //! L, never a given one. A cache of rotated keys would be wrong as soon as the text grows.
 
-use crate::extension::{Band, Example, Extend, Lengths, divide_positions};
-use crate::reading::Reading;
-use longwave_core::Result;
+use crate::extension::Extend;
+use crate::prelude::*;
 
 keys! {
     /// `dynamic_linear` takes no keys of its own.

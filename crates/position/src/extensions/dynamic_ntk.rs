@@ -6,10 +6,8 @@
 //! of rotated keys would be wrong as soon as the text grows.
 
 use super::ntk::converted;
-use crate::encoding::check_not_below;
-use crate::extension::{Band, Example, FrequencyRule, Lengths};
-use crate::frequency::Frequencies;
-use longwave_core::Result;
+use crate::extension::FrequencyRule;
+use crate::prelude::*;
 
 keys! {
     /// Keys of `dynamic_ntk`.

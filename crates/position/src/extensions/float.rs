@@ -5,13 +5,10 @@
 //! the paper's range is `[0, 1)`). For models trained with `train.positions = { kind = "float" }` and the same span. The
 //! number of cells is fixed by the length that is read, also for a text that is read or generated piece by piece.
 
-use crate::encoding::PositionUse;
-use crate::extension::{Example, Extend, Lengths, not_applicable};
+use crate::extension::Extend;
 use crate::extent::Extent;
 use crate::layout::TextLayout;
-use crate::reading::Reading;
-use crate::tokens::Tokens;
-use longwave_core::Result;
+use crate::prelude::*;
 
 keys! {
     /// Keys of `float`.

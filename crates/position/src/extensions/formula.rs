@@ -5,10 +5,9 @@
 //! scale `s`, L, and T, the tokens of the text. `logit_scale` multiplies q.k, as a function of `s`, L and T; with
 //! frequencies it is a factor `sqrt(logit_scale)` on cos and sin of q and k, as in [`yarn`](super::yarn).
 
-use crate::extension::{Band, Example, Extend, Lengths, Scale, change_frequencies};
+use crate::extension::Extend;
 use crate::formula::Formula as Parsed;
-use crate::reading::Reading;
-use longwave_core::{Error, Result};
+use crate::prelude::*;
 use std::f64::consts::TAU;
 
 /// Names that `inv_freq` knows.
@@ -23,11 +22,9 @@ keys! {
         pub scale: Scale = Scale::default(),
         /// The new frequency of a band, such as `"f / s"`: a function of the old one, `f`, of `band` (from 0, also `i`),
         /// `bands`, `d` (`2 bands`), `base`, `r` (turns of the band in L tokens), `s`, `L` and `T` (tokens of the text).
-        #[serde(skip_serializing_if = "Option::is_none")]
         pub inv_freq: Option<String> = None,
         /// A factor on q.k, such as `"(0.1 * log(s) + 1)^2"`: a function of `s`, `L` and `T`. Beside `inv_freq` it is one on the rotated
         /// channels, as that of `yarn` is. What encodings add to the logits stays.
-        #[serde(skip_serializing_if = "Option::is_none")]
         pub logit_scale: Option<String> = None,
     }
 }

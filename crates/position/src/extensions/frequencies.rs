@@ -4,12 +4,8 @@
 //! multiplies cos and sin of q and k, so logits by its square. For methods that are not on the list, and for
 //! frequencies found elsewhere. They are used at every length.
 
-use crate::encoding::check_not_below;
-use crate::extension::{Band, Example, FrequencyRule, Lengths, check_attention_factor};
-use crate::frequency::Frequencies;
-use longwave_core::{Error, Result};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use crate::extension::FrequencyRule;
+use crate::prelude::*;
 
 /// Keys of `frequencies`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -5,11 +5,8 @@
 //! all (Han et al. 2023, arXiv:2308.16137; there `window = distance_cap = L` and `n_global = 10`). With these
 //! it reads texts of L tokens as trained. Distances past L are rejected unless `allow_untrained = true`.
 
-use crate::encoding::{Geometry, PositionMap, Selector};
-use crate::extension::{Example, Extend, Farthest, Lengths, Shifts, set_geometry, set_window};
-use crate::reading::Reading;
-use crate::tokens::Tokens;
-use longwave_core::Result;
+use crate::extension::Extend;
+use crate::prelude::*;
 
 keys! {
     /// Keys of `lambda_mask`.
@@ -19,7 +16,6 @@ keys! {
         /// Keys at positions below it are always seen.
         pub n_global: usize = 10,
         /// The distance that keys outside the window are read at; the window where it is left out.
-        #[serde(skip_serializing_if = "Option::is_none")]
         pub distance_cap: Option<Tokens> = None,
         /// Allows distances that training never showed.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -63,13 +59,8 @@ impl Extend for LambdaMask {
         let window = self.window.whole("window", lengths)?;
         let cap = self.distance_cap.unwrap_or(self.window).whole("distance_cap", lengths)?;
         self.check_reach(window, cap, lengths)?;
-        let geometry = Geometry {
-            maps: vec![
-                (PositionMap::Identity, PositionMap::Identity),
-                (PositionMap::Constant(cap as f64), PositionMap::Constant(0.0)),
-            ],
-            selector: Selector::Distance { near: window as f64 },
-        };
+        let far = (PositionMap::Constant(cap as f64), PositionMap::Constant(0.0));
+        let geometry = Geometry::from_distance(window as f64, far);
         set_geometry(Self::KIND, reading, &geometry)?;
         set_window(reading, window, self.n_global);
         Ok(())

@@ -11,11 +11,8 @@
 //! read with plain `RoPE`, `k = 1`, is Inverse Leaky `ReRoPE` (kexue.fm/archives/9728; `k = 1 / (2 s)`, w = L/4, base
 //! times s if you like). Neither keeps distances below L, so neither is held to it.
 
-use crate::encoding::{Geometry, PositionMap, Selector, check_positive};
-use crate::extension::{Example, Extend, Farthest, Lengths, set_geometry};
-use crate::reading::Reading;
-use crate::tokens::Tokens;
-use longwave_core::{Error, Result};
+use crate::extension::Extend;
+use crate::prelude::*;
 
 keys! {
     /// Keys of `leaky_rerope`.
@@ -23,10 +20,8 @@ keys! {
         /// w: distances below it are read as they are.
         pub window: Tokens = Tokens::part(4.0),
         /// How much slower distances grow from there on.
-        #[serde(skip_serializing_if = "Option::is_none")]
         pub k: Option<f64> = None,
         /// The distance that the last key is read at, instead of `k`; `"0.6L"` where neither is given.
-        #[serde(skip_serializing_if = "Option::is_none")]
         pub far_end: Option<Tokens> = None,
         /// Allows distances that training never showed.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -105,17 +100,8 @@ impl Extend for LeakyReRope {
         let window = self.window.whole("window", lengths)? as f64;
         let k = self.slowdown(window, lengths)?;
         self.check_reach(window, k, lengths)?;
-        let geometry = Geometry {
-            maps: vec![
-                (PositionMap::Identity, PositionMap::Identity),
-                (
-                    PositionMap::Affine { scale: 1.0 / k, offset: window - window / k },
-                    PositionMap::Affine { scale: 1.0 / k, offset: 0.0 },
-                ),
-            ],
-            selector: Selector::Distance { near: window },
-        };
-        set_geometry(Self::KIND, reading, &geometry)
+        let far = [window - window / k, 0.0].map(|offset| PositionMap::Affine { scale: 1.0 / k, offset });
+        set_geometry(Self::KIND, reading, &Geometry::from_distance(window, far.into()))
     }
 }
 

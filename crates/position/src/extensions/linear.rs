@@ -4,9 +4,8 @@
 //! training knows, closer together: `inv_freq'_i = inv_freq_i / s` for waves and rotations (Chen et
 //! al. 2023, arXiv:2306.15595, equation 4). A learned table is read between its rows.
 
-use crate::extension::{Band, Example, Extend, Lengths, Scale, Shifts, divide_positions};
-use crate::reading::Reading;
-use longwave_core::Result;
+use crate::extension::Extend;
+use crate::prelude::*;
 
 keys! {
     /// Keys of `linear`.

@@ -7,10 +7,8 @@
 //! ends, and no temperature.
 
 use super::ramp::{Parts, Ramp};
-use crate::encoding::check_positive;
-use crate::extension::{Band, Example, FrequencyRule, Lengths, Scale};
-use crate::frequency::Frequencies;
-use longwave_core::{Error, Result};
+use crate::extension::FrequencyRule;
+use crate::prelude::*;
 
 keys! {
     /// Keys of `llama3`.

@@ -7,12 +7,9 @@
 //! the length at hand, and a given one scales short texts too. `attention_factor` takes the formula's place. The factors are the result of a search on
 //! data; they are used as given.
 
-use crate::encoding::check_positive;
-use crate::extension::{Band, Example, FrequencyRule, Lengths, Scale, Shifts, check_attention_factor};
-use crate::frequency::{Frequencies, Start};
-use longwave_core::{Error, Result};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use crate::extension::FrequencyRule;
+use crate::frequency::Start;
+use crate::prelude::*;
 
 /// Keys of `longrope`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

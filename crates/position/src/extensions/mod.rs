@@ -84,7 +84,7 @@ pub fn kinds() -> &'static [KindInfo] {
 pub fn examples(bands: usize, lengths: Lengths) -> Result<Vec<(ExtensionConfig, Example)>> {
     let mut all = Vec::new();
     for entry in KINDS.entries() {
-        for example in entry.examples(bands, lengths) {
+        for example in (entry.examples)(bands, lengths) {
             all.push((ExtensionConfig::of_example(entry.info.kind, &example)?, example));
         }
     }
@@ -115,7 +115,7 @@ impl ExtensionConfig {
         let (kind, mut rest) = kind_and_rest(&value, section)?;
         if let Some(entry) = KINDS.find(&kind) {
             let common = Common::take(&mut rest, entry.own_temperature, section)?;
-            return Ok(Self { extension: entry.read(&rest, section)?, common });
+            return Ok(Self { extension: (entry.read)(&rest, section)?, common });
         }
         let error = unknown_kind(section, &kind, kinds().iter().map(|entry| entry.kind));
         if encodings::kinds().iter().any(|entry| entry.kind == kind) {
@@ -129,7 +129,7 @@ impl ExtensionConfig {
     /// The schema of every extension, in the order of the list.
     pub fn schemas(generator: &mut SchemaGenerator) -> Vec<Schema> {
         let with_common = |entry: &ExtensionEntry| {
-            let mut schema = entry.schema(generator);
+            let mut schema = (entry.schema)(generator);
             Common::describe(&mut schema, entry.own_temperature);
             schema
         };

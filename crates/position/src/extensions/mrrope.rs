@@ -7,11 +7,8 @@
 //! as in `yarn`.
 
 use super::ramp::{Parts, Ramp, yarn_factor};
-use crate::extension::{Band, Example, FrequencyRule, Lengths, Scale};
-use crate::frequency::Frequencies;
-use longwave_core::Result;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use crate::extension::FrequencyRule;
+use crate::prelude::*;
 use std::f64::consts::TAU;
 
 /// How the exponent of s grows over the bands.

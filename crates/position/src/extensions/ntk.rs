@@ -4,9 +4,8 @@
 //! (Peng et al. 2023, arXiv:2309.00071, definition 1): the fastest band keeps its frequency, the slowest
 //! is exactly interpolated (`inv_freq / s`), and the others lie between. Nothing is trained.
 
-use crate::extension::{Band, Example, FrequencyRule, Lengths, Scale, Shifts};
-use crate::frequency::Frequencies;
-use longwave_core::{Error, Result};
+use crate::extension::FrequencyRule;
+use crate::prelude::*;
 
 keys! {
     /// Keys of `ntk`.

@@ -8,9 +8,8 @@
 //! fastest band, the code's keeps it.
 
 use super::ramp::{Parts, Ramp};
-use crate::extension::{Band, Example, FrequencyRule, Lengths, Scale};
-use crate::frequency::Frequencies;
-use longwave_core::Result;
+use crate::extension::FrequencyRule;
+use crate::prelude::*;
 
 keys! {
     /// Keys of `ntk_by_parts`.

@@ -1,11 +1,6 @@
 //! Which bands are interpolated, and how much: the ramp that `ntk_by_parts` and `yarn` share.
 
-use crate::encoding::check_positive;
-use crate::extension::Lengths;
-use crate::frequency::Frequencies;
-use longwave_core::{Error, Result};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use crate::prelude::*;
 use std::f64::consts::TAU;
 
 /// How the ramp rises between the bands that are kept and those that are interpolated.

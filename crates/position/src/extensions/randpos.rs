@@ -6,13 +6,9 @@
 //! One draw serves all windows of a length; another `seed` gives another one. Where nothing reads positions
 //! but their order, there is nothing to draw.
 
-use crate::encoding::PositionUse;
-use crate::extension::{Example, Extend, Lengths, not_applicable};
+use crate::extension::Extend;
 use crate::layout::TextLayout;
-use crate::positions::Positions;
-use crate::reading::Reading;
-use crate::tokens::Tokens;
-use longwave_core::{Error, Result};
+use crate::prelude::*;
 
 keys! {
     /// Keys of `randpos`.

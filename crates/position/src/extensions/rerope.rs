@@ -5,11 +5,8 @@
 //! well below L: L/4 to L/2 are published as good, w = L fails and is rejected unless `allow_untrained = true`. It
 //! changes readings of L tokens too, wherever a distance reaches w.
 
-use crate::encoding::{Geometry, PositionMap, Selector};
-use crate::extension::{Example, Extend, Farthest, Lengths, set_geometry};
-use crate::reading::Reading;
-use crate::tokens::Tokens;
-use longwave_core::Result;
+use crate::extension::Extend;
+use crate::prelude::*;
 
 keys! {
     /// Keys of `rerope`.
@@ -33,19 +30,12 @@ impl Extend for ReRope {
     }
 
     fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {
-        let window = self.window.whole("window", lengths)?;
-        let window = window as f64;
+        let window = self.window.whole("window", lengths)? as f64;
         let farthest = Farthest { distance: window, allowed: self.allow_untrained };
         farthest.check(Self::KIND, ("window", window), lengths, || {
             "take a window between \"L/4\" and \"L/2\"".to_owned()
         })?;
-        let geometry = Geometry {
-            maps: vec![
-                (PositionMap::Identity, PositionMap::Identity),
-                (PositionMap::Constant(window), PositionMap::Constant(0.0)),
-            ],
-            selector: Selector::Distance { near: window },
-        };
-        set_geometry(Self::KIND, reading, &geometry)
+        let far = (PositionMap::Constant(window), PositionMap::Constant(0.0));
+        set_geometry(Self::KIND, reading, &Geometry::from_distance(window, far))
     }
 }

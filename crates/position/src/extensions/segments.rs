@@ -6,11 +6,9 @@
 //! what came before the segment: the plainest answer to a table of positions that ends, and one that any encoding
 //! takes. Under `fixed_target` with segments of L it is the reading at L itself.
 
-use crate::extension::{Example, Extend, Farthest, Lengths};
+use crate::extension::Extend;
 use crate::layout::TextLayout;
-use crate::reading::Reading;
-use crate::tokens::Tokens;
-use longwave_core::Result;
+use crate::prelude::*;
 
 keys! {
     /// Keys of `segments`.

@@ -7,20 +7,19 @@
 //! rejected unless `allow_untrained = true`. `group = "auto"` is 1 up to L, and past it the smallest G that reads the last
 //! key at most halfway between the window and L, where published choices lie.
 
-use crate::encoding::{Geometry, PositionMap, Selector};
-use crate::extension::{Example, Extend, Farthest, Lengths, Shifts, set_geometry};
-use crate::reading::Reading;
-use crate::tokens::Tokens;
-use longwave_core::{Error, Result};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use crate::auto::word;
+use crate::extension::Extend;
+use crate::prelude::*;
+use schemars::{Schema, SchemaGenerator, json_schema};
 use std::borrow::Cow;
 
 /// Tokens that share a far position.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged, expecting = "it must be \"auto\" or a whole number of at least 1")]
 pub enum Group {
     /// By the length at hand.
     #[default]
+    #[serde(with = "word")]
     Auto,
     /// The same at every length.
     Tokens(usize),
@@ -131,39 +130,8 @@ impl Extend for SelfExtend {
         self.check_reach(window, group, lengths)?;
         let offset = self.offset(window, group);
         let group = group as f64;
-        let geometry = Geometry {
-            maps: vec![
-                (PositionMap::Identity, PositionMap::Identity),
-                (PositionMap::Grouped { group, offset }, PositionMap::Grouped { group, offset: 0.0 }),
-            ],
-            selector: Selector::Distance { near: window as f64 },
-        };
-        set_geometry(Self::KIND, reading, &geometry)
-    }
-}
-
-impl Serialize for Group {
-    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        match self {
-            Self::Auto => serializer.serialize_str("auto"),
-            Self::Tokens(tokens) => tokens.serialize(serializer),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Group {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Raw {
-            Number(usize),
-            Word(String),
-        }
-        match Raw::deserialize(deserializer) {
-            Ok(Raw::Number(group)) => Ok(Self::Tokens(group)),
-            Ok(Raw::Word(word)) if word == "auto" => Ok(Self::Auto),
-            _ => Err(serde::de::Error::custom("it must be \"auto\" or a whole number of at least 1")),
-        }
+        let far = [offset, 0.0].map(|offset| PositionMap::Grouped { group, offset });
+        set_geometry(Self::KIND, reading, &Geometry::from_distance(window as f64, far.into()))
     }
 }
 

@@ -7,11 +7,9 @@
 //! `window` says otherwise, and texts of L tokens are then read as trained; a larger cache is rejected unless
 //! `allow_untrained = true`.
 
-use crate::encoding::{Geometry, PositionMap, Selector};
-use crate::extension::{Example, Extend, Farthest, Lengths, Shifts, set_geometry, set_window};
-use crate::reading::{AttentionKind, Reading};
-use crate::tokens::Tokens;
-use longwave_core::{Error, Result};
+use crate::extension::Extend;
+use crate::prelude::*;
+use crate::reading::AttentionKind;
 
 keys! {
     /// Keys of `sinks`.
@@ -19,7 +17,6 @@ keys! {
         /// Keys at positions below it are always seen.
         pub n_sink: usize = 4,
         /// Keys at distances below it are seen; L - `n_sink` where it is left out.
-        #[serde(skip_serializing_if = "Option::is_none")]
         pub window: Option<Tokens> = None,
         /// Reads positions as they lie in the cache.
         pub reindex: bool = true,
@@ -66,13 +63,8 @@ impl Extend for Sinks {
                 lengths,
                 || format!("leave `window` out: the cache of {} sinks then holds L tokens", self.n_sink),
             )?;
-            let geometry = Geometry {
-                maps: vec![
-                    (PositionMap::Identity, PositionMap::Identity),
-                    (PositionMap::AtMost(cache - 1.0), PositionMap::Identity),
-                ],
-                selector: Selector::Distance { near: window as f64 },
-            };
+            let far = (PositionMap::AtMost(cache - 1.0), PositionMap::Identity);
+            let geometry = Geometry::from_distance(window as f64, far);
             // A mask with sinks is for what has a softmax.
             let can_mask =
                 !matches!(reading.attention(), AttentionKind::Linear | AttentionKind::StickBreaking(_));

@@ -9,14 +9,9 @@
 //! It was made for texts of L tokens. Longer ones reach `L' - 1 - S + W`, which from L on is a distance that training
 //! never showed: it is rejected unless `allow_untrained = true`. `W = S` would be plain `RoPE`.
 
-use crate::encoding::{Geometry, PositionMap, Selector};
-use crate::extension::{
-    Example, Extend, Farthest, Lengths, change_frequencies, check_attention_factor, set_geometry,
-};
+use crate::extension::Extend;
 use crate::extent::Extent;
-use crate::reading::Reading;
-use crate::tokens::Tokens;
-use longwave_core::{Error, Result};
+use crate::prelude::*;
 
 keys! {
     /// Keys of `string`.
@@ -71,14 +66,8 @@ impl Extend for ShiftedRope {
                 lengths.train as f64 + shift - local
             )
         })?;
-        let geometry = Geometry {
-            maps: vec![
-                (PositionMap::Identity, PositionMap::Identity),
-                (PositionMap::Affine { scale: 1.0, offset: local - shift }, PositionMap::Identity),
-            ],
-            selector: Selector::Distance { near: shift },
-        };
-        set_geometry(Self::KIND, reading, &geometry)?;
+        let far = (PositionMap::Affine { scale: 1.0, offset: local - shift }, PositionMap::Identity);
+        set_geometry(Self::KIND, reading, &Geometry::from_distance(shift, far))?;
         change_frequencies(Self::KIND, reading, |old| Ok(old.clone().amplified(self.attention_factor)))
     }
 }

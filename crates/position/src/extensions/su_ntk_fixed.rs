@@ -4,9 +4,8 @@
 //! `1 / (lambda^m beta^(m-1))`, `lambda = s^(2/d)`, `beta = base^(2/d)`, m = i + 1). The slowest band is exactly
 //! interpolated (`inv_freq / s`); the fastest is already slowed by lambda.
 
-use crate::extension::{Band, Example, FrequencyRule, Lengths, Scale};
-use crate::frequency::Frequencies;
-use longwave_core::Result;
+use crate::extension::FrequencyRule;
+use crate::prelude::*;
 
 keys! {
     /// Keys of `su_ntk_fixed`.

@@ -4,10 +4,8 @@
 //! `b` there). The slowest band is exactly interpolated for every exponent; 0 is `linear`, 1 is
 //! `su_ntk_fixed`, and 0.625 was best in that post. The published program uses 0.75.
 
-use crate::encoding::check_not_below;
-use crate::extension::{Band, Example, FrequencyRule, Lengths, Scale};
-use crate::frequency::Frequencies;
-use longwave_core::Result;
+use crate::extension::FrequencyRule;
+use crate::prelude::*;
 
 keys! {
     /// Keys of `su_ntk_mixed`.

@@ -7,9 +7,8 @@
 //! beta = base^(2/d) are read in base beta s^(2/d). The fastest band keeps its frequency; the slowest is divided
 //! by `s^(1 - 2/d)` only, a little less than s.
 
-use crate::extension::{Band, Example, FrequencyRule, Lengths, Scale};
-use crate::frequency::Frequencies;
-use longwave_core::Result;
+use crate::extension::FrequencyRule;
+use crate::prelude::*;
 
 keys! {
     /// Keys of `su_ntk_old`.

@@ -4,10 +4,9 @@
 //! [`Fill`]. Read without training, it shows what the rule makes of a trained table; in a `[[stage]]` all L' rows
 //! train further. A table that is long enough stays as it is. For `learned`, `multiplicative` and `tupe`.
 
-use crate::extension::{Example, Extend, Lengths, not_applicable};
-use crate::reading::Reading;
+use crate::extension::Extend;
+use crate::prelude::*;
 use crate::table::{Fill, Longer};
-use longwave_core::{Error, Result};
 
 keys! {
     /// Keys of `table`.

@@ -4,10 +4,8 @@
 //! after N of them a token still depends on tokens `N (window - 1)` back, which the row `window_baseline`
 //! has not: that one truncates the text. With `window = "L"` it reads texts of L tokens as trained.
 
-use crate::extension::{Example, Extend, Lengths, set_window};
-use crate::reading::Reading;
-use crate::tokens::Tokens;
-use longwave_core::Result;
+use crate::extension::Extend;
+use crate::prelude::*;
 
 keys! {
     /// Keys of `window`.

@@ -9,11 +9,9 @@
 //! `mscale` alone changes nothing; here it multiplies the logarithm).
 
 use super::ramp::{Parts, Ramp, yarn_factor};
-use crate::encoding::check_not_below;
+use crate::extension::FrequencyRule;
 use crate::extension::temperature::Temperatures;
-use crate::extension::{Band, Example, FrequencyRule, Lengths, Scale, check_attention_factor};
-use crate::frequency::Frequencies;
-use longwave_core::{Error, Result};
+use crate::prelude::*;
 
 keys! {
     /// Keys of `yarn`.
@@ -31,13 +29,10 @@ keys! {
         /// Factor on the logarithm in `0.1 mscale ln s + 1`.
         pub mscale: f64 = 1.0,
         /// Divides the logits, in place of the formula.
-        #[serde(skip_serializing_if = "Option::is_none")]
         pub temperature: Option<Temperatures> = None,
         /// Multiplies cos and sin of q and k at every scale, in place of the formula.
-        #[serde(skip_serializing_if = "Option::is_none")]
         pub attention_factor: Option<f64> = None,
         /// Divides the formula's factor by that of another `mscale`: `m(mscale) / m(mscale_all_dim)`.
-        #[serde(skip_serializing_if = "Option::is_none")]
         pub mscale_all_dim: Option<f64> = None,
     }
 }

@@ -1,9 +1,8 @@
 //! The values of formulas.
 
-use super::{Formula, Function, Operation};
-use burn::tensor::activation::{log_sigmoid, sigmoid};
-use burn::tensor::{Device, Tensor, TensorData};
-use longwave_kernels::device::constant;
+use super::{Formula, Operation};
+use crate::distance::upload_shaped;
+use burn::tensor::{Device, Tensor};
 
 /// A value over heads and distances, either of which may have one entry for all.
 #[derive(Clone, Debug)]
@@ -40,10 +39,7 @@ impl Value {
 
     fn upload(self, device: &Device) -> Tensor<2> {
         match self {
-            Self::Host { shape, numbers } => {
-                let numbers: Vec<f32> = numbers.into_iter().map(|number| number as f32).collect();
-                constant(TensorData::new(numbers, shape), device)
-            }
+            Self::Host { shape, numbers } => upload_shaped(numbers.into_iter(), shape, device),
             Self::Learned(tensor) => tensor,
         }
     }
@@ -54,7 +50,7 @@ impl Formula {
         match self {
             Self::Number(number) => *number,
             Self::Name(name) => of(name),
-            Self::Call(function, inner) => call(*function, inner.number(of)),
+            Self::Call(function, inner) => (function.of_number)(inner.number(of)),
             Self::Join(operation, a, b) => join(*operation, a.number(of), b.number(of)),
         }
     }
@@ -66,9 +62,9 @@ impl Formula {
             Self::Name(name) => of(name),
             Self::Call(function, inner) => match inner.value(of, device) {
                 Value::Host { shape, numbers } => {
-                    Value::Host { shape, numbers: numbers.into_iter().map(|x| call(*function, x)).collect() }
+                    Value::Host { shape, numbers: numbers.into_iter().map(function.of_number).collect() }
                 }
-                Value::Learned(x) => Value::Learned(call_learned(*function, x)),
+                Value::Learned(x) => Value::Learned((function.of_tensor)(x)),
             },
             Self::Join(operation, a, b) => match (a.value(of, device), b.value(of, device)) {
                 (
@@ -91,48 +87,6 @@ impl Formula {
     }
 }
 
-fn call(function: Function, x: f64) -> f64 {
-    match function {
-        Function::Neg => -x,
-        Function::Exp => x.exp(),
-        Function::Log => x.ln(),
-        Function::Log2 => x.log2(),
-        Function::Log1p => x.ln_1p(),
-        Function::Sqrt => x.sqrt(),
-        Function::Abs => x.abs(),
-        Function::Sin => x.sin(),
-        Function::Cos => x.cos(),
-        Function::Tanh => x.tanh(),
-        Function::Sigmoid => 1.0 / (1.0 + (-x).exp()),
-        // No overflow: exp of a number below 0.
-        Function::Softplus => x.max(0.0) + (-x.abs()).exp().ln_1p(),
-        Function::Floor => x.floor(),
-        Function::Ceil => x.ceil(),
-        Function::Round => x.round(),
-    }
-}
-
-fn call_learned(function: Function, x: Tensor<2>) -> Tensor<2> {
-    match function {
-        Function::Neg => x.neg(),
-        Function::Exp => x.exp(),
-        Function::Log => x.log(),
-        Function::Log2 => x.log().div_scalar(std::f64::consts::LN_2),
-        Function::Log1p => x.log1p(),
-        Function::Sqrt => x.sqrt(),
-        Function::Abs => x.abs(),
-        Function::Sin => x.sin(),
-        Function::Cos => x.cos(),
-        Function::Tanh => x.tanh(),
-        Function::Sigmoid => sigmoid(x),
-        // Its gradient at 0 is 1/2, and nothing overflows.
-        Function::Softplus => log_sigmoid(x.neg()).neg(),
-        Function::Floor => x.floor(),
-        Function::Ceil => x.ceil(),
-        Function::Round => x.round(),
-    }
-}
-
 fn join(operation: Operation, a: f64, b: f64) -> f64 {
     match operation {
         Operation::Add => a + b,
@@ -141,20 +95,9 @@ fn join(operation: Operation, a: f64, b: f64) -> f64 {
         Operation::Div => a / b,
         Operation::Pow => a.powf(b),
         // NaN stays: it is found before training.
-        Operation::Min => {
-            if a.is_nan() || b.is_nan() {
-                f64::NAN
-            } else {
-                a.min(b)
-            }
-        }
-        Operation::Max => {
-            if a.is_nan() || b.is_nan() {
-                f64::NAN
-            } else {
-                a.max(b)
-            }
-        }
+        Operation::Min | Operation::Max if a.is_nan() || b.is_nan() => f64::NAN,
+        Operation::Min => a.min(b),
+        Operation::Max => a.max(b),
     }
 }
 

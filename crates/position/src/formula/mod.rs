@@ -9,6 +9,8 @@ pub mod evaluate;
 pub mod parameter;
 pub mod parse;
 
+use burn::tensor::Tensor;
+use burn::tensor::activation::{log_sigmoid, sigmoid};
 use longwave_core::error::nearest;
 use longwave_core::{Error, Result};
 
@@ -25,49 +27,55 @@ pub enum Formula {
 }
 
 /// A function of one argument.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "each is named after itself")]
-pub enum Function {
-    Neg,
-    Exp,
-    Log,
-    Log2,
-    Log1p,
-    Sqrt,
-    Abs,
-    Sin,
-    Cos,
-    Tanh,
-    Sigmoid,
-    Softplus,
-    Floor,
-    Ceil,
-    Round,
+#[derive(Clone, Copy, Debug)]
+pub struct Function {
+    /// As a formula calls it; empty for the sign before a number.
+    name: &'static str,
+    of_number: fn(f64) -> f64,
+    of_tensor: fn(Tensor<2>) -> Tensor<2>,
+    /// Whether it is flat between its jumps, so that nothing inside could learn.
+    is_flat: bool,
+}
+
+impl PartialEq for Function {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
 }
 
 impl Function {
-    /// Those that a formula calls, by name; `ln` is `log`.
-    pub const NAMED: [(&str, Self); 15] = [
-        ("exp", Self::Exp),
-        ("log", Self::Log),
-        ("ln", Self::Log),
-        ("log2", Self::Log2),
-        ("log1p", Self::Log1p),
-        ("sqrt", Self::Sqrt),
-        ("abs", Self::Abs),
-        ("sin", Self::Sin),
-        ("cos", Self::Cos),
-        ("tanh", Self::Tanh),
-        ("sigmoid", Self::Sigmoid),
-        ("softplus", Self::Softplus),
-        ("floor", Self::Floor),
-        ("ceil", Self::Ceil),
-        ("round", Self::Round),
+    pub(crate) const NEG: Self = Self::new("", |x| -x, Tensor::neg);
+
+    /// Those that a formula calls; `ln` is `log`.
+    pub(crate) const NAMED: [Self; 15] = [
+        Self::new("exp", f64::exp, Tensor::exp),
+        Self::new("log", f64::ln, Tensor::log),
+        Self::new("ln", f64::ln, Tensor::log),
+        Self::new("log2", f64::log2, |x| x.log().div_scalar(std::f64::consts::LN_2)),
+        Self::new("log1p", f64::ln_1p, Tensor::log1p),
+        Self::new("sqrt", f64::sqrt, Tensor::sqrt),
+        Self::new("abs", f64::abs, Tensor::abs),
+        Self::new("sin", f64::sin, Tensor::sin),
+        Self::new("cos", f64::cos, Tensor::cos),
+        Self::new("tanh", f64::tanh, Tensor::tanh),
+        Self::new("sigmoid", |x| 1.0 / (1.0 + (-x).exp()), sigmoid),
+        // Nothing overflows: exp of a number below 0, and for tensors a gradient at 0 of 1/2.
+        Self::new("softplus", |x| x.max(0.0) + (-x.abs()).exp().ln_1p(), |x| log_sigmoid(x.neg()).neg()),
+        Self { is_flat: true, ..Self::new("floor", f64::floor, Tensor::floor) },
+        Self { is_flat: true, ..Self::new("ceil", f64::ceil, Tensor::ceil) },
+        Self { is_flat: true, ..Self::new("round", f64::round, Tensor::round) },
     ];
 
-    /// Whether it is flat between its jumps, so that nothing inside could learn.
-    fn is_flat(self) -> bool {
-        matches!(self, Self::Floor | Self::Ceil | Self::Round)
+    const fn new(
+        name: &'static str,
+        of_number: fn(f64) -> f64,
+        of_tensor: fn(Tensor<2>) -> Tensor<2>,
+    ) -> Self {
+        Self { name, of_number, of_tensor, is_flat: false }
+    }
+
+    fn named(name: &str) -> Option<Self> {
+        Self::NAMED.into_iter().find(|function| function.name == name)
     }
 }
 
@@ -91,7 +99,7 @@ const CONSTANTS: [(&str, f64); 2] = [("pi", std::f64::consts::PI), ("e", std::f6
 
 /// Whether a name is taken by a function or a constant.
 pub fn is_reserved(name: &str) -> bool {
-    Function::NAMED.iter().any(|(known, _)| *known == name)
+    Function::named(name).is_some()
         || OF_SEVERAL.contains(&name)
         || CONSTANTS.iter().any(|(known, _)| *known == name)
 }
@@ -147,10 +155,10 @@ impl Formula {
         let mut found = None;
         self.visit(&mut |part| {
             if let Self::Call(function, inner) = part
-                && function.is_flat()
+                && function.is_flat
                 && names.iter().any(|name| inner.has(name))
             {
-                found = Function::NAMED.iter().find(|(_, known)| known == function).map(|(name, _)| *name);
+                found = Some(function.name);
             }
         });
         found
@@ -161,8 +169,8 @@ impl Formula {
         let join = |operation, a: Self, b: Self| Self::Join(operation, Box::new(a), Box::new(b));
         match self {
             Self::Name(known) if known == name => Some(Self::Number(1.0)),
-            Self::Call(Function::Neg, inner) => {
-                Some(Self::Call(Function::Neg, Box::new(inner.multiple_of(name)?)))
+            Self::Call(function, inner) if *function == Function::NEG => {
+                Some(Self::Call(Function::NEG, Box::new(inner.multiple_of(name)?)))
             }
             Self::Join(operation @ (Operation::Add | Operation::Sub), a, b) => {
                 Some(join(*operation, a.multiple_of(name)?, b.multiple_of(name)?))
@@ -170,11 +178,8 @@ impl Formula {
             Self::Join(Operation::Mul, a, b) if !a.has(name) => {
                 Some(join(Operation::Mul, (**a).clone(), b.multiple_of(name)?))
             }
-            Self::Join(Operation::Mul, a, b) if !b.has(name) => {
-                Some(join(Operation::Mul, a.multiple_of(name)?, (**b).clone()))
-            }
-            Self::Join(Operation::Div, a, b) if !b.has(name) => {
-                Some(join(Operation::Div, a.multiple_of(name)?, (**b).clone()))
+            Self::Join(operation @ (Operation::Mul | Operation::Div), a, b) if !b.has(name) => {
+                Some(join(*operation, a.multiple_of(name)?, (**b).clone()))
             }
             _ => None,
         }

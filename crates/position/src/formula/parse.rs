@@ -110,7 +110,7 @@ impl Parser {
         match self.take(&['-', '+']) {
             Some('-') => {
                 let inner = self.deeper(Self::signed)?;
-                Ok(Formula::Call(Function::Neg, Box::new(inner)))
+                Ok(Formula::Call(Function::NEG, Box::new(inner)))
             }
             Some(_) => self.deeper(Self::signed),
             None => self.power(),
@@ -188,10 +188,9 @@ impl Parser {
 
     /// The arguments of a function up to its `)`.
     fn call(&mut self, name: &str, start: usize) -> Parsed {
-        let function =
-            Function::NAMED.iter().find(|(known, _)| *known == name).map(|(_, function)| *function);
+        let function = Function::named(name);
         if function.is_none() && !OF_SEVERAL.contains(&name) {
-            let known = Function::NAMED.iter().map(|(known, _)| *known).chain(OF_SEVERAL);
+            let known = Function::NAMED.iter().map(|known| known.name).chain(OF_SEVERAL);
             let known: Vec<String> = known.map(|known| format!("`{known}`")).collect();
             let what = format!("`{name}` is no function; there are {}", known.join(", "));
             return Err(ParseError { at: start + 1, what });

@@ -19,7 +19,7 @@ fn cases() -> [Positions; 2] {
 pub(super) fn of_scores(build: Build<'_>) -> Outcome {
     let device = Device::flex();
     let subject = build(&dimensions(), &device);
-    let (position, capabilities) = (subject.position(), subject.position().capabilities());
+    let (position, capabilities) = (&*subject, subject.capabilities());
     ensure(capabilities.scratch_per_score >= 1, || "a score takes at least one number".to_owned())?;
     for positions in cases().into_iter().filter(|positions| position.check(positions).is_ok()) {
         let inputs = Inputs::random("", LENGTH, &device);
@@ -116,7 +116,7 @@ pub(super) fn of_scores(build: Build<'_>) -> Outcome {
 pub(super) fn of_described_maps(build: Build<'_>) -> Outcome {
     let device = Device::flex();
     let subject = build(&dimensions(), &device);
-    let position = subject.position();
+    let position = &*subject;
     for positions in cases().into_iter().filter(|positions| position.check(positions).is_ok()) {
         let inputs = Inputs::random("", LENGTH, &device);
         let rows = inputs.rows(position, 1, &positions);
@@ -142,7 +142,7 @@ pub(super) fn of_described_maps(build: Build<'_>) -> Outcome {
 pub(super) fn of_heads(build: Build<'_>) -> Outcome {
     let device = Device::flex();
     let subject = build(&dimensions(), &device);
-    let (position, capabilities) = (subject.position(), subject.position().capabilities());
+    let (position, capabilities) = (&*subject, subject.capabilities());
     let positions = Positions::range(0..LENGTH);
     let inputs = Inputs::random("", LENGTH, &device);
     let [q, k] = inputs.heads(position, 0, &positions);
@@ -191,7 +191,7 @@ pub(super) fn of_heads(build: Build<'_>) -> Outcome {
 pub(super) fn of_inputs(build: Build<'_>) -> Outcome {
     let device = Device::flex();
     let subject = build(&dimensions(), &device);
-    let (position, capabilities) = (subject.position(), subject.position().capabilities());
+    let (position, capabilities) = (&*subject, subject.capabilities());
     let positions = Positions::range(0..LENGTH);
     let inputs = Inputs::random("", LENGTH, &device);
     let embedded = |inputs: &Inputs| {

@@ -10,81 +10,15 @@ mod positions;
 #[cfg(test)]
 mod wrong;
 
-use crate::encoding::{Dimensions, Position};
+use crate::encoding::Dimensions;
 use crate::encodings::{Encoding, EncodingConfig};
 use crate::init::Init;
-use crate::parameter;
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Gradients, Tensor};
 use inputs::dimensions;
 
-/// An encoding as a law sees it: its hooks, and its parameters as numbers.
-trait Subject {
-    fn position(&self) -> &dyn Position;
-    fn position_mut(&mut self) -> &mut dyn Position;
-    /// Name and shape of every parameter.
-    fn shapes(&self) -> Vec<(String, Vec<usize>)>;
-    /// The values of every parameter.
-    fn values(&self) -> Vec<Vec<f32>>;
-    /// The gradient of every parameter, where it has one.
-    fn gradients(&self, gradients: &Gradients) -> Vec<Option<Vec<f32>>>;
-}
-
-/// A module whose hooks are those of an encoding.
-trait AsPosition {
-    fn as_position(&self) -> &dyn Position;
-    fn as_position_mut(&mut self) -> &mut dyn Position;
-}
-
-impl AsPosition for Encoding {
-    fn as_position(&self) -> &dyn Position {
-        &**self
-    }
-    fn as_position_mut(&mut self) -> &mut dyn Position {
-        &mut **self
-    }
-}
-
-impl<M: Module + AsPosition> Subject for M {
-    fn position(&self) -> &dyn Position {
-        self.as_position()
-    }
-
-    fn position_mut(&mut self) -> &mut dyn Position {
-        self.as_position_mut()
-    }
-
-    fn shapes(&self) -> Vec<(String, Vec<usize>)> {
-        parameter::shapes(self)
-    }
-
-    fn values(&self) -> Vec<Vec<f32>> {
-        struct Values(Vec<Vec<f32>>);
-        impl ModuleVisitor for Values {
-            fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-                self.0.push(numbers(param.val()));
-            }
-        }
-        let mut visitor = Values(Vec::new());
-        self.visit(&mut visitor);
-        visitor.0
-    }
-
-    fn gradients(&self, gradients: &Gradients) -> Vec<Option<Vec<f32>>> {
-        struct Slopes<'a>(&'a Gradients, Vec<Option<Vec<f32>>>);
-        impl ModuleVisitor for Slopes<'_> {
-            fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-                self.1.push(param.val().grad(self.0).map(numbers));
-            }
-        }
-        let mut visitor = Slopes(gradients, Vec::new());
-        self.visit(&mut visitor);
-        visitor.1
-    }
-}
-
 /// Builds an encoding for some sizes on a device.
-type Build<'a> = &'a dyn Fn(&Dimensions, &Device) -> Box<dyn Subject>;
+type Build<'a> = &'a dyn Fn(&Dimensions, &Device) -> Encoding;
 
 /// The error says what does not hold.
 pub type Outcome = Result<(), String>;
@@ -103,7 +37,7 @@ impl Law {
         let message_of = |error: longwave_core::Error| error.to_string();
         let config = EncodingConfig::from_value(table, "position").map_err(message_of)?;
         config.validate("position", &dimensions()).map_err(message_of)?;
-        (self.check)(&|sizes, device| Box::new(config.build(sizes, &Init::new(0, device))))
+        (self.check)(&|sizes, device| config.build(sizes, &Init::new(0, device)))
     }
 }
 
@@ -150,6 +84,32 @@ fn apart<const D: usize>(a: &Tensor<D>, b: &Tensor<D>) -> f32 {
 
 fn numbers<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
     tensor.into_data().iter::<f32>().collect()
+}
+
+/// The values of every parameter.
+pub(crate) fn values(module: &impl Module) -> Vec<Vec<f32>> {
+    struct Values(Vec<Vec<f32>>);
+    impl ModuleVisitor for Values {
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            self.0.push(numbers(param.val()));
+        }
+    }
+    let mut visitor = Values(Vec::new());
+    module.visit(&mut visitor);
+    visitor.0
+}
+
+/// The gradient of every parameter, where it has one.
+fn gradients_of(module: &impl Module, gradients: &Gradients) -> Vec<Option<Vec<f32>>> {
+    struct Slopes<'a>(&'a Gradients, Vec<Option<Vec<f32>>>);
+    impl ModuleVisitor for Slopes<'_> {
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            self.1.push(param.val().grad(self.0).map(numbers));
+        }
+    }
+    let mut visitor = Slopes(gradients, Vec::new());
+    module.visit(&mut visitor);
+    visitor.1
 }
 
 #[cfg(test)]

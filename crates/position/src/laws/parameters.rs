@@ -1,8 +1,9 @@
 //! Laws of parameters.
 
 use super::inputs::{Inputs, attend, dimensions, random};
-use super::{Build, Outcome, Subject, ensure};
-use crate::parameter::LAYERS;
+use super::{Build, Outcome, ensure, gradients_of, values};
+use crate::encoding::Position;
+use crate::parameter::{LAYERS, shapes};
 use crate::positions::Positions;
 use burn::tensor::{Device, Tensor};
 
@@ -19,7 +20,7 @@ pub(super) fn are_listed(build: Build<'_>) -> Outcome {
         ("1", 1),
     ];
     let subject = build(&sizes, &Device::flex());
-    let (specs, shapes) = (subject.position().parameters(), subject.shapes());
+    let (specs, shapes) = (subject.parameters(), shapes(&subject));
     ensure(specs.len() == shapes.len(), || format!("{} are listed of {shapes:?}", specs.len()))?;
     for (spec, (name, shape)) in specs.iter().zip(shapes) {
         ensure(spec.name == name && spec.axes.len() == shape.len(), || {
@@ -41,7 +42,7 @@ pub(super) fn are_listed(build: Build<'_>) -> Outcome {
 /// Initial values lie within the bounds, and what decays towards zero starts around zero.
 pub(super) fn start_within_bounds(build: Build<'_>) -> Outcome {
     let subject = build(&dimensions(), &Device::flex());
-    for (spec, values) in subject.position().parameters().iter().zip(subject.values()) {
+    for (spec, values) in subject.parameters().iter().zip(values(&subject)) {
         let bounds = spec.bounds.unwrap_or([f64::NEG_INFINITY, f64::INFINITY]);
         let [least, most] = bounds.map(|bound| bound as f32);
         ensure(values.iter().all(|value| (least..=most).contains(value)), || {
@@ -59,9 +60,9 @@ pub(super) fn start_within_bounds(build: Build<'_>) -> Outcome {
 }
 
 /// A loss of the outputs of one layer.
-fn loss(subject: &dyn Subject, layer: usize, positions: &Positions, device: &Device) -> Tensor<1> {
+fn loss(subject: &dyn Position, layer: usize, positions: &Positions, device: &Device) -> Tensor<1> {
     let inputs = Inputs::random("", positions.length(), device);
-    let (hidden, out) = attend(subject.position(), layer, positions, &inputs);
+    let (hidden, out) = attend(subject, layer, positions, &inputs);
     let weigh = random::<3>("weigh h", hidden.dims(), device);
     (hidden * weigh).sum() + (out.clone() * random::<4>("weigh o", out.dims(), device)).sum()
 }
@@ -70,16 +71,16 @@ fn loss(subject: &dyn Subject, layer: usize, positions: &Positions, device: &Dev
 pub(super) fn have_gradients(build: Build<'_>) -> Outcome {
     let device = Device::flex().autodiff();
     let subject = build(&dimensions(), &device);
-    let names = subject.shapes();
+    let names = shapes(&subject);
     if names.is_empty() {
         return Ok(());
     }
     for positions in [Positions::range(0..9), Positions::explicit(1, vec![0.0, 0.5, 2.0, 3.5, 4.0])] {
-        if subject.position().check(&positions).is_err() {
+        if subject.check(&positions).is_err() {
             continue;
         }
         let [first, second] = [0, 1].map(|layer| loss(&*subject, layer, &positions, &device));
-        let gradients = subject.gradients(&(first + second).backward());
+        let gradients = gradients_of(&subject, &(first + second).backward());
         for ((name, _), gradient) in names.iter().zip(gradients) {
             let Some(gradient) = gradient else { return Err(format!("{name} has no gradient")) };
             ensure(gradient.iter().all(|g| g.is_finite()), || {
@@ -95,13 +96,13 @@ pub(super) fn have_gradients(build: Build<'_>) -> Outcome {
 pub(super) fn are_stacked_by_layer(build: Build<'_>) -> Outcome {
     let device = Device::flex().autodiff();
     let subject = build(&dimensions(), &device);
-    let specs = subject.position().parameters();
+    let specs = subject.parameters();
     if !specs.iter().any(|spec| spec.axes.first() == Some(&LAYERS)) {
         return Ok(());
     }
     for layer in 0..dimensions().layers {
         let gradients = loss(&*subject, layer, &Positions::range(0..9), &device).backward();
-        for (spec, gradient) in specs.iter().zip(subject.gradients(&gradients)) {
+        for (spec, gradient) in specs.iter().zip(gradients_of(&subject, &gradients)) {
             if spec.axes.first() != Some(&LAYERS) {
                 continue;
             }

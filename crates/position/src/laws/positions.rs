@@ -30,7 +30,7 @@ pub(super) fn attention_is_causal(build: Build<'_>) -> Outcome {
         let changed = inputs.clone().then(kept, Inputs::random("other ", LENGTH, &device));
         for layer in 0..dimensions().layers {
             let [(hidden, out), (other_hidden, other_out)] =
-                [&inputs, &changed].map(|inputs| attend(subject.position(), layer, &positions, inputs));
+                [&inputs, &changed].map(|inputs| attend(&*subject, layer, &positions, inputs));
             let first = |x: Tensor<3>| x.slice_dim(1, 0..kept);
             let moved = apart(&first(hidden), &first(other_hidden))
                 .max(apart(&out.slice_dim(2, 0..kept), &other_out.slice_dim(2, 0..kept)));
@@ -43,7 +43,7 @@ pub(super) fn attention_is_causal(build: Build<'_>) -> Outcome {
 /// `position_use` says what the outputs depend on: nothing, distances, or positions.
 pub(super) fn are_read_as_declared(build: Build<'_>) -> Outcome {
     let subject = build(&dimensions(), &Device::flex());
-    let position = subject.position();
+    let position = &*subject;
     let here = Positions::range(0..LENGTH);
     let moved = |positions: Positions| {
         position.check(&positions).is_ok().then(|| difference((position, &here), (position, &positions)))
@@ -72,7 +72,7 @@ pub(super) fn are_read_as_declared(build: Build<'_>) -> Outcome {
 /// `Domain::Whole` says whether distances between the same whole numbers are read alike.
 pub(super) fn between_are_read_as_declared(build: Build<'_>) -> Outcome {
     let subject = build(&dimensions(), &Device::flex());
-    let position = subject.position();
+    let position = &*subject;
     let capabilities = position.capabilities();
     let here = Positions::range(0..LENGTH);
     // 8 tokens become 8.16 and 8.24: between the same whole numbers, on both sides of 0.
@@ -93,20 +93,20 @@ pub(super) fn between_are_read_as_declared(build: Build<'_>) -> Outcome {
 pub(super) fn interpolation_divides(build: Build<'_>) -> Outcome {
     let [trained, interpolated] = [1.0, 2.0].map(|scale| {
         let mut subject = build(&dimensions(), &Device::flex());
-        if let Some(frequencies) = subject.position().frequencies().map(|old| old.map(|_, f| f / scale)) {
-            subject.position_mut().set_frequencies(Frequencies { resonance: false, ..frequencies });
+        if let Some(frequencies) = subject.frequencies().map(|old| old.map(|_, f| f / scale)) {
+            subject.set_frequencies(Frequencies { resonance: false, ..frequencies });
         }
         subject
     });
-    if !trained.position().interpolates() {
+    if !trained.interpolates() {
         return Ok(());
     }
     let far = Positions::range(0..LENGTH).over(2.0);
     let near = Positions::explicit(1, far.values());
-    if trained.position().check(&near).is_err() {
+    if trained.check(&near).is_err() {
         return Ok(());
     }
-    let off = difference((interpolated.position(), &far), (trained.position(), &near));
+    let off = difference((&*interpolated, &far), (&*trained, &near));
     ensure(off < 1e-4, || format!("the outputs differ by {off} from those at positions divided by 2"))
 }
 
@@ -115,8 +115,8 @@ pub(super) fn pieces_agree(build: Build<'_>) -> Outcome {
     let device = Device::flex();
     let [whole, mut prepared] = [0, 1].map(|_| build(&dimensions(), &device));
     let positions = Positions::range(0..LENGTH);
-    prepared.position_mut().prepare(&positions);
-    let off = difference((whole.position(), &positions), (prepared.position(), &positions));
+    prepared.prepare(&positions);
+    let off = difference((&*whole, &positions), (&*prepared, &positions));
     ensure(off < 1e-5, || format!("`prepare` changes the outputs by {off}"))?;
     let inputs = Inputs::random("", LENGTH, &device);
     for layer in 0..dimensions().layers {
@@ -125,13 +125,11 @@ pub(super) fn pieces_agree(build: Build<'_>) -> Outcome {
             let tokens = inputs.tokens.clone().slice_dim(1, piece.clone());
             let hidden = inputs.hidden.clone().slice_dim(1, piece.clone());
             let positions = positions.columns(piece);
-            prepared.position().embed(hidden, Rows::new(layer, &tokens, &positions), &mut state)
+            prepared.embed(hidden, Rows::new(layer, &tokens, &positions), &mut state)
         });
-        let rows = inputs.rows(whole.position(), layer, &positions);
-        let off = apart(
-            &Tensor::cat(pieces.to_vec(), 1),
-            &whole.position().embed(inputs.hidden.clone(), rows, &mut None),
-        );
+        let rows = inputs.rows(&*whole, layer, &positions);
+        let off =
+            apart(&Tensor::cat(pieces.to_vec(), 1), &whole.embed(inputs.hidden.clone(), rows, &mut None));
         ensure(off < 1e-5, || format!("pieces differ by {off} in layer {layer}"))?;
     }
     Ok(())
@@ -142,7 +140,7 @@ pub(super) fn start_as_large_as_tokens(build: Build<'_>) -> Outcome {
     let device = Device::flex();
     let sizes = Dimensions { width: 64, head_dim: 32, train_length: 128, ..dimensions() };
     let subject = build(&sizes, &device);
-    let capabilities = subject.position().capabilities();
+    let capabilities = subject.capabilities();
     // What reads only the order of the tokens is a network of them, as large as its weights make it.
     if capabilities.replaces_hidden() || capabilities.position_use == PositionUse::Order {
         return Ok(());
@@ -151,7 +149,7 @@ pub(super) fn start_as_large_as_tokens(build: Build<'_>) -> Outcome {
     let tokens = Tensor::<2, Int>::zeros([1, sizes.train_length], &device);
     // The embeddings of a fresh model, N(0, 0.02).
     let x = random::<3>("x", [1, sizes.train_length, sizes.width], &device).mul_scalar(0.02);
-    let added = subject.position().embed(x.clone(), Rows::new(0, &tokens, &positions), &mut None) - x.clone();
+    let added = subject.embed(x.clone(), Rows::new(0, &tokens, &positions), &mut None) - x.clone();
     let rms = |x: Tensor<3>| x.square().mean().into_scalar::<f32>().sqrt();
     let ratio = rms(added) / rms(x);
     ensure(ratio == 0.0 || (0.3..=3.0).contains(&ratio), || {

@@ -1,18 +1,11 @@
 //! Deliberately wrong encodings. Each breaks one law, which must reject it; no law may be without one.
 
-use super::{AsPosition, Build, LAWS, Subject, check_law};
-use crate::distance::{ChosenRows, upload};
-use crate::encoding::{
-    BiasUse, Capabilities, Dimensions, Heads, MapsByDistance, Position, PositionUse, QueryBlock, Rows,
-    ScoreForm, ScoreUse,
-};
-use crate::frequency::{Frequencies, Rotation, Side};
-use crate::init::Init;
-use crate::parameter::ParameterSpec;
-use crate::positions::Positions;
-use burn::module::{Module, Param};
-use burn::tensor::{Device, Tensor};
-use longwave_kernels::{Bias, Layout, RelativeVectors};
+use super::{Build, LAWS, check_law};
+use crate::distance::ChosenRows;
+use crate::encoding::MapsByDistance;
+use crate::encodings::Encoding;
+use crate::prelude::*;
+use longwave_kernels::RelativeVectors;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Mistake {
@@ -123,24 +116,11 @@ struct Wrong {
     train_length: usize,
 }
 
-impl AsPosition for Wrong {
-    fn as_position(&self) -> &dyn Position {
-        self
-    }
-    fn as_position_mut(&mut self) -> &mut dyn Position {
-        self
-    }
-}
-
 impl Wrong {
-    fn build(mistake: Mistake, sizes: &Dimensions, device: &Device) -> Self {
+    fn build(mistake: Mistake, sizes: &Dimensions, device: &Device) -> Encoding {
         let slope = if mistake == TooLarge { 20.0 } else { 0.035 };
-        Self {
-            slope: Init::new(0, device).constant([sizes.layers, 1], slope),
-            mistake,
-            scale: 1.0,
-            train_length: sizes.train_length,
-        }
+        let slope = Init::new(0, device).constant([sizes.layers, 1], slope);
+        Encoding::new("wrong", Self { slope, mistake, scale: 1.0, train_length: sizes.train_length })
     }
 
     /// `[1, length, 1]`.
@@ -267,8 +247,8 @@ impl Position for Wrong {
     }
 }
 
-fn with(mistake: Mistake) -> impl Fn(&Dimensions, &Device) -> Box<dyn Subject> {
-    move |sizes, device| Box::new(Wrong::build(mistake, sizes, device))
+fn with(mistake: Mistake) -> impl Fn(&Dimensions, &Device) -> Encoding {
+    move |sizes, device| Wrong::build(mistake, sizes, device)
 }
 
 #[test]

@@ -1,13 +1,13 @@
 //! Scaling of queries by a power of the logarithm of their place, the power and its share from the layer's input.
 
+use crate::distance::upload_shaped;
 use crate::encoding::{Dimensions, QueryBlock};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
-use crate::per_layer::at_layer;
+use crate::per_layer::{at_layer, map_rows};
 use burn::module::{Module, Param};
+use burn::tensor::Tensor;
 use burn::tensor::activation::softplus;
-use burn::tensor::{Tensor, TensorData};
-use longwave_kernels::device::constant;
 
 /// What is added to the scaled power, as published.
 const DELTA: f64 = 1.0;
@@ -81,8 +81,8 @@ impl AdaptiveLogN {
         let (queries, device) = (block.queries, block.input.device());
         let positions = block.rows.positions.columns(queries.clone());
         // ln ln(n + 1): the power is taken of the logarithm.
-        let logs: Vec<f32> = positions.keys_seen().map(|n| (n + 1.0).ln().ln() as f32).collect();
-        let logs: Tensor<3> = constant(TensorData::new(logs, [positions.rows(), 1, queries.len()]), &device);
+        let logs = positions.keys_seen().map(|n| (n + 1.0).ln().ln());
+        let logs: Tensor<3> = upload_shaped(logs, [positions.rows(), 1, queries.len()], &device);
         let mapped = |weight: &Option<Param<Tensor<3>>>, bias: &Option<Param<Tensor<2>>>| {
             weight.as_ref().map(|weight| of_input(weight, bias.as_ref(), row, block))
         };
@@ -110,17 +110,8 @@ fn of_input(
     row: usize,
     block: QueryBlock<'_>,
 ) -> Tensor<3> {
-    let [batch, rows, width] = block.input.dims();
     // A text that is read piece by piece may have the input of its last rows alone.
-    let before = block.rows.positions.length() - rows;
-    let count = block.queries.len();
+    let before = block.rows.positions.length() - block.input.dims()[1];
     let of_queries = block.queries.start - before..block.queries.end - before;
-    let x = block.input.clone().slice_dim(1, of_queries).reshape([batch * count, width]);
-    let mapped = x.matmul(at_layer::<3, 2>(weight, row));
-    let mapped = match bias {
-        Some(bias) => mapped + at_layer::<2, 1>(bias, row).unsqueeze(),
-        None => mapped,
-    };
-    let [_, heads] = mapped.dims();
-    mapped.reshape([batch, count, heads]).swap_dims(1, 2)
+    map_rows(&block.input.clone().slice_dim(1, of_queries), weight, bias, row).swap_dims(1, 2)
 }

@@ -2,12 +2,12 @@
 
 use super::log_n::visible_keys;
 use super::{LayerReading, LogN, Reading, Temperature};
+use crate::distance::upload_shaped;
 use crate::encoding::{Geometry, Heads, QueryBlock, Rows, ScoreForm};
 use crate::encodings::Encoding;
 use crate::frequency::{Rotation, Side};
 use crate::positions::Positions;
-use burn::tensor::{Device, Tensor, TensorData};
-use longwave_kernels::device::constant;
+use burn::tensor::{Device, Tensor};
 use longwave_kernels::{Attention, Bias};
 
 /// An encoding of a layer, with the layer's number and the positions as it knows them.
@@ -155,16 +155,15 @@ impl Reading {
     pub fn query_scale(&self, block: QueryBlock<'_>, device: &Device) -> Option<Tensor<2>> {
         let LayerReading { log_n, mask, .. } = self.layers[block.rows.layer];
         let positions = block.rows.positions;
-        let factors: Vec<f32> = if self.attention.reads_cosines() {
-            let visible = visible_keys(positions, block.queries, mask);
-            visible.into_iter().map(|keys| keys.ln() as f32).collect()
+        let factors: Vec<f64> = if self.attention.reads_cosines() {
+            visible_keys(positions, block.queries, mask).into_iter().map(f64::ln).collect()
         } else if matches!(log_n, LogN::Off | LogN::ByEntropy) || log_n.is_learned() {
             return None;
         } else {
             let seen = positions.columns(block.queries.clone());
-            seen.keys_seen().map(|keys| log_n.factor(keys) as f32).collect()
+            seen.keys_seen().map(|keys| log_n.factor(keys)).collect()
         };
-        Some(constant(TensorData::new(factors, [positions.rows(), block.queries.len()]), device))
+        Some(upload_shaped(factors.into_iter(), [positions.rows(), block.queries.len()], device))
     }
 
     /// The learned factors on the queries of a block, `[rows, heads, queries]`, where its layer has some.
@@ -198,9 +197,8 @@ impl Reading {
         let LayerReading { temperature, head_scale, .. } = &self.layers[layer];
         let trained = head_scale.and_then(|row| Some(self.head_scale.as_ref()?.factors(row)));
         let Temperature::Heads(temperatures) = temperature else { return trained };
-        let inverse: Vec<f32> = temperatures.iter().map(|temperature| temperature.recip() as f32).collect();
-        let heads = inverse.len();
-        let inverse: Tensor<1> = constant(TensorData::new(inverse, [heads]), device);
+        let inverse = temperatures.iter().map(|temperature| temperature.recip());
+        let inverse: Tensor<1> = upload_shaped(inverse, [temperatures.len()], device);
         Some(match trained {
             Some(trained) => trained * inverse,
             None => inverse,

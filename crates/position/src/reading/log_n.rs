@@ -1,14 +1,14 @@
 //! Scaling of queries by a logarithm that grows along the text.
 
 use super::Mask;
+use crate::distance::upload_shaped;
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::per_layer::at_layer;
 use crate::positions::Positions;
 use burn::module::{Module, Param};
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{Device, Tensor};
 use longwave_core::Error;
-use longwave_kernels::device::constant;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
@@ -275,9 +275,8 @@ impl LearnedLogN {
         device: &Device,
     ) -> Tensor<3> {
         let visible = visible_keys(positions, queries, mask);
-        let logs: Vec<f32> = visible.into_iter().map(|keys| keys.ln() as f32).collect();
-        let shape = [positions.rows(), 1, queries.len()];
-        let logs: Tensor<3> = constant(TensorData::new(logs, shape), device); // [rows, 1, queries]
+        let logs = visible.into_iter().map(f64::ln);
+        let logs = upload_shaped(logs, [positions.rows(), 1, queries.len()], device); // [rows, 1, queries]
         let of_heads = |parameter: &Param<Tensor<2>>| {
             at_layer::<2, 1>(parameter, row).unsqueeze_dim::<2>(1).unsqueeze::<3>() // [1, heads, 1]
         };

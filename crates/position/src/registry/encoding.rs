@@ -1,6 +1,6 @@
 //! The configuration of any one encoding.
 
-use super::{ConfigKeys, Encoding, Entry, read};
+use super::{ConfigKeys, Encoding, Entry, read, written};
 use crate::encoding::{Configure, Dimensions, Extrapolation, MAX_SIZE, Position, largest};
 use crate::init::Init;
 use crate::tagged::{KindInfo, serialize_tagged, tagged, with_aliases, with_lengths};
@@ -11,6 +11,7 @@ use schemars::{Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
 use std::any::Any;
 use std::fmt::Debug;
+use std::ops::Deref;
 use std::sync::Arc;
 use toml::Table;
 
@@ -24,8 +25,10 @@ pub struct EncodingEntry {
     pub(crate) lengths: &'static [&'static str],
     variants: &'static [&'static str],
     pub(crate) pytorch: Option<&'static str>,
-    read: fn(&Table, &str) -> Result<EncodingConfig>,
-    schema: fn(&mut SchemaGenerator) -> Schema,
+    /// Reads its keys at a place of the file.
+    pub(crate) read: fn(&Table, &str) -> Result<EncodingConfig>,
+    /// The schema of its table.
+    pub(crate) schema: fn(&mut SchemaGenerator) -> Schema,
 }
 
 impl EncodingEntry {
@@ -54,16 +57,6 @@ impl EncodingEntry {
         }
     }
 
-    /// Reads its keys.
-    pub(crate) fn read(&self, table: &Table, section: &str) -> Result<EncodingConfig> {
-        (self.read)(table, section)
-    }
-
-    /// The schema of its table.
-    pub(crate) fn schema(&self, generator: &mut SchemaGenerator) -> Schema {
-        (self.schema)(generator)
-    }
-
     /// Its default keys, then each of its variants, as TOML tables.
     pub fn settings(&self) -> Vec<String> {
         let kind = format!("kind = '{}'", self.info.kind);
@@ -87,7 +80,7 @@ impl Entry for EncodingEntry {
             check_name("encoding", name, known.iter().copied())?;
         }
         super::check_words("encoding", &self.info)?;
-        self.read(&Table::new(), "position").map(drop).map_err(|error| {
+        (self.read)(&Table::new(), "position").map(drop).map_err(|error| {
             Error::usage(format!(
                 "the encoding `{kind}` cannot be registered: its name alone is no config of it ({})",
                 error.message()
@@ -98,13 +91,20 @@ impl Entry for EncodingEntry {
 }
 
 /// What a config of any type can do; see [`Configure`].
-trait AnyConfig: Debug + Any + Send + Sync {
+pub trait AnyConfig: Debug + Any + Send + Sync {
+    /// `position.kind`.
     fn kind(&self) -> &'static str;
+    /// What happens past the training length, with the default keys.
     fn extrapolation(&self) -> Extrapolation;
-    fn validate_any(&self, section: &str, dimensions: &Dimensions) -> Result<()>;
-    fn build_any(&self, dimensions: &Dimensions, init: &Init) -> Encoding;
-    fn memory_any(&self) -> usize;
-    fn farthest_entry_any(&self) -> Option<(&'static str, usize)>;
+    /// Checks the values against the model's sizes.
+    fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()>;
+    /// Builds the encoding with its initial parameters.
+    fn build(&self, dimensions: &Dimensions, init: &Init) -> Encoding;
+    /// As [`Configure::memory`].
+    fn memory(&self) -> usize;
+    /// As [`Configure::farthest_entry`].
+    fn farthest_entry(&self) -> Option<(&'static str, usize)>;
+    /// The keys without the kind.
     fn keys(&self) -> serde_json::Result<serde_json::Value>;
     fn equals(&self, other: &dyn Any) -> bool;
 }
@@ -122,24 +122,30 @@ where
         C::EXTRAPOLATION
     }
 
-    fn validate_any(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
-        self.validate(section, dimensions)
+    fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
+        let keys = self.keys().unwrap_or_default();
+        if let Some((key, value)) = largest(section, &keys).filter(|(_, value)| *value > MAX_SIZE as u64) {
+            return Err(Error::value(&key, value, format!("it must be at most {MAX_SIZE}")).hint(
+                "no encoding comes near it: `longwave schema` says what the key means and its default",
+            ));
+        }
+        Configure::validate(self, section, dimensions)
     }
 
-    fn build_any(&self, dimensions: &Dimensions, init: &Init) -> Encoding {
-        Encoding::new(C::KIND, self.build(dimensions, init))
+    fn build(&self, dimensions: &Dimensions, init: &Init) -> Encoding {
+        Encoding::new(C::KIND, Configure::build(self, dimensions, init))
     }
 
-    fn memory_any(&self) -> usize {
-        self.memory()
+    fn memory(&self) -> usize {
+        Configure::memory(self)
     }
 
-    fn farthest_entry_any(&self) -> Option<(&'static str, usize)> {
-        self.farthest_entry()
+    fn farthest_entry(&self) -> Option<(&'static str, usize)> {
+        Configure::farthest_entry(self)
     }
 
     fn keys(&self) -> serde_json::Result<serde_json::Value> {
-        serde_json::to_value(self)
+        written(self)
     }
 
     fn equals(&self, other: &dyn Any) -> bool {
@@ -162,46 +168,13 @@ impl EncodingConfig {
     pub fn get<C: 'static>(&self) -> Option<&C> {
         (&*self.0 as &dyn Any).downcast_ref()
     }
+}
 
-    /// `position.kind`.
-    pub fn kind(&self) -> &'static str {
-        self.0.kind()
-    }
+impl Deref for EncodingConfig {
+    type Target = dyn AnyConfig;
 
-    /// What happens past the training length, with the default keys.
-    pub fn extrapolation(&self) -> Extrapolation {
-        self.0.extrapolation()
-    }
-
-    /// Checks the values against the model's sizes.
-    pub fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
-        let keys = self.keys().unwrap_or_default();
-        if let Some((key, value)) = largest(section, &keys).filter(|(_, value)| *value > MAX_SIZE as u64) {
-            return Err(Error::value(&key, value, format!("it must be at most {MAX_SIZE}")).hint(
-                "no encoding comes near it: `longwave schema` says what the key means and its default",
-            ));
-        }
-        self.0.validate_any(section, dimensions)
-    }
-
-    /// Builds the encoding with its initial parameters.
-    pub fn build(&self, dimensions: &Dimensions, init: &Init) -> Encoding {
-        self.0.build_any(dimensions, init)
-    }
-
-    /// Tokens of the segment before that every layer also attends to.
-    pub fn memory(&self) -> usize {
-        self.0.memory_any()
-    }
-
-    /// The least distance that reads the farthest entry of a table, with the key that says so.
-    pub fn farthest_entry(&self) -> Option<(&'static str, usize)> {
-        self.0.farthest_entry_any()
-    }
-
-    /// The keys without the kind.
-    pub(crate) fn keys(&self) -> serde_json::Result<serde_json::Value> {
-        self.0.keys()
+    fn deref(&self) -> &Self::Target {
+        &*self.0
     }
 }
 

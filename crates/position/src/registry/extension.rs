@@ -1,6 +1,6 @@
 //! Any one extension.
 
-use super::{ConfigKeys, Entry, read};
+use super::{ConfigKeys, Entry, read, written};
 use crate::extension::{Example, Extend, Lengths};
 use crate::extensions::common::KEYS;
 use crate::reading::Reading;
@@ -11,6 +11,7 @@ use longwave_core::registry::check_name;
 use schemars::{Schema, SchemaGenerator};
 use std::any::Any;
 use std::fmt::Debug;
+use std::ops::Deref;
 use std::sync::Arc;
 use toml::Table;
 
@@ -20,9 +21,12 @@ pub struct ExtensionEntry {
     pub info: KindInfo,
     /// Whether `temperature` is a key of its own.
     pub(crate) own_temperature: bool,
-    read: fn(&Table, &str) -> Result<Extension>,
-    schema: fn(&mut SchemaGenerator) -> Schema,
-    examples: fn(usize, Lengths) -> Vec<Example>,
+    /// Reads and checks its own keys at a place of the file.
+    pub(crate) read: fn(&Table, &str) -> Result<Extension>,
+    /// The schema of its own keys.
+    pub(crate) schema: fn(&mut SchemaGenerator) -> Schema,
+    /// As [`Extend::examples`].
+    pub(crate) examples: fn(usize, Lengths) -> Vec<Example>,
 }
 
 impl ExtensionEntry {
@@ -45,21 +49,6 @@ impl ExtensionEntry {
             examples: E::examples,
         }
     }
-
-    /// Reads and checks its own keys.
-    pub(crate) fn read(&self, table: &Table, section: &str) -> Result<Extension> {
-        (self.read)(table, section)
-    }
-
-    /// The schema of its own keys.
-    pub(crate) fn schema(&self, generator: &mut SchemaGenerator) -> Schema {
-        (self.schema)(generator)
-    }
-
-    /// Its examples, as [`Extend::examples`].
-    pub(crate) fn examples(&self, bands: usize, lengths: Lengths) -> Vec<Example> {
-        (self.examples)(bands, lengths)
-    }
 }
 
 impl Entry for ExtensionEntry {
@@ -74,11 +63,12 @@ impl Entry for ExtensionEntry {
 }
 
 /// What an extension of any type can do; see [`Extend`].
-trait AnyExtension: Debug + Any + Send + Sync {
+pub trait AnyExtension: Debug + Any + Send + Sync {
     fn kind(&self) -> &'static str;
+    /// The keys without the kind.
     fn keys(&self) -> serde_json::Result<serde_json::Value>;
-    fn window_any(&self) -> Option<Tokens>;
-    fn apply_any(&self, reading: &mut Reading, lengths: Lengths) -> Result<()>;
+    fn window(&self) -> Option<Tokens>;
+    fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()>;
     fn equals(&self, other: &dyn Any) -> bool;
 }
 
@@ -88,15 +78,15 @@ impl<E: Extend + ConfigKeys> AnyExtension for E {
     }
 
     fn keys(&self) -> serde_json::Result<serde_json::Value> {
-        serde_json::to_value(self)
+        written(self)
     }
 
-    fn window_any(&self) -> Option<Tokens> {
-        self.window()
+    fn window(&self) -> Option<Tokens> {
+        Extend::window(self)
     }
 
-    fn apply_any(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {
-        self.apply(reading, lengths)
+    fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {
+        Extend::apply(self, reading, lengths)
     }
 
     fn equals(&self, other: &dyn Any) -> bool {
@@ -114,20 +104,10 @@ impl PartialEq for Extension {
     }
 }
 
-impl Extension {
-    pub(crate) fn kind(&self) -> &'static str {
-        self.0.kind()
-    }
+impl Deref for Extension {
+    type Target = dyn AnyExtension;
 
-    pub(crate) fn keys(&self) -> serde_json::Result<serde_json::Value> {
-        self.0.keys()
-    }
-
-    pub(crate) fn window(&self) -> Option<Tokens> {
-        self.0.window_any()
-    }
-
-    pub(crate) fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {
-        self.0.apply_any(reading, lengths)
+    fn deref(&self) -> &Self::Target {
+        &*self.0
     }
 }

@@ -114,6 +114,15 @@ fn read<K: ConfigKeys>(table: &Table, section: &str, beside: &[&str]) -> Result<
     longwave_core::config::read(table, section)
 }
 
+/// The keys that have a value.
+fn written(keys: &impl ConfigKeys) -> serde_json::Result<serde_json::Value> {
+    let mut keys = serde_json::to_value(keys)?;
+    if let Some(keys) = keys.as_object_mut() {
+        keys.retain(|_, value| !value.is_null());
+    }
+    Ok(keys)
+}
+
 /// Lists, pictures and the reference show a line, a source and a formula for every entry.
 fn check_words(what: &str, info: &KindInfo) -> Result<()> {
     if [info.description, info.source, info.formula].iter().any(|text| text.is_empty()) {

@@ -13,9 +13,6 @@ use burn::tensor::{Bool, Device, Int, Tensor};
 use std::any::Any;
 use std::ops::{Deref, DerefMut};
 
-/// The most axes of a parameter, as [`for_each_rank`] has them.
-const MOST_AXES: usize = 8;
-
 /// Runs a block for each number of axes that a parameter may have, as a constant.
 macro_rules! for_each_rank {
     ($D:ident, $block:block) => {
@@ -35,11 +32,16 @@ pub(super) trait AnyModule: Position + std::fmt::Debug + Any + Send + Sync {
     fn visit_any(&self, visitor: &mut dyn AnyVisitor);
     fn map_any(self: Box<Self>, mapper: &mut dyn AnyMapper) -> Box<dyn AnyModule>;
     fn devices_any(&self, devices: Devices) -> Devices;
-    fn to_device_any(self: Box<Self>, device: &Device) -> Box<dyn AnyModule>;
-    fn fork_any(self: Box<Self>, device: &Device) -> Box<dyn AnyModule>;
-    fn train_any(self: Box<Self>) -> Box<dyn AnyModule>;
+    fn changed_any(self: Box<Self>, change: Change<'_>) -> Box<dyn AnyModule>;
     fn valid_any(&self) -> Box<dyn AnyModule>;
-    fn materialize_any(self: Box<Self>) -> Box<dyn AnyModule>;
+}
+
+/// What burn does to a whole module.
+pub(super) enum Change<'a> {
+    ToDevice(&'a Device),
+    Fork(&'a Device),
+    Train,
+    Materialize,
 }
 
 impl<M: Module + Position + Sync + 'static> AnyModule for M {
@@ -59,43 +61,30 @@ impl<M: Module + Position + Sync + 'static> AnyModule for M {
         self.collect_devices(devices)
     }
 
-    fn to_device_any(self: Box<Self>, device: &Device) -> Box<dyn AnyModule> {
-        Box::new(self.to_device(device))
-    }
-
-    fn fork_any(self: Box<Self>, device: &Device) -> Box<dyn AnyModule> {
-        Box::new(self.fork(device))
-    }
-
-    fn train_any(self: Box<Self>) -> Box<dyn AnyModule> {
-        Box::new(self.train())
+    fn changed_any(self: Box<Self>, change: Change<'_>) -> Box<dyn AnyModule> {
+        Box::new(match change {
+            Change::ToDevice(device) => self.to_device(device),
+            Change::Fork(device) => self.fork(device),
+            Change::Train => self.train(),
+            Change::Materialize => self.materialize(),
+        })
     }
 
     fn valid_any(&self) -> Box<dyn AnyModule> {
         Box::new(self.valid())
     }
-
-    fn materialize_any(self: Box<Self>) -> Box<dyn AnyModule> {
-        Box::new(self.materialize())
-    }
 }
 
-/// A visitor of any type.
+/// A visitor of any type. A parameter is one of floats, of whole numbers, of truth values, or a flag.
 pub(super) trait AnyVisitor {
-    fn float(&mut self, param: &dyn Any);
-    fn int(&mut self, param: &dyn Any);
-    fn bool(&mut self, param: &dyn Any);
-    fn flag(&mut self, flag: &Param<Flag>);
+    fn param(&mut self, param: &dyn Any);
     fn enter(&mut self, name: &str, container: &str);
     fn exit(&mut self, name: &str, container: &str);
 }
 
-/// A mapper of any type.
+/// A mapper of any type; a mapped parameter has the type that it had before.
 pub(super) trait AnyMapper {
-    fn float(&mut self, param: Box<dyn Any>) -> Box<dyn Any>;
-    fn int(&mut self, param: Box<dyn Any>) -> Box<dyn Any>;
-    fn bool(&mut self, param: Box<dyn Any>) -> Box<dyn Any>;
-    fn flag(&mut self, flag: Param<Flag>) -> Param<Flag>;
+    fn param(&mut self, param: Box<dyn Any>) -> Box<dyn Any>;
     fn enter(&mut self, name: &str, container: &str);
     fn exit(&mut self, name: &str, container: &str);
 }
@@ -105,27 +94,27 @@ struct Untyped<'a, W: ?Sized>(&'a mut W);
 
 /// Fails to compile where a parameter has more axes than burn's own modules and [`for_each_rank`] take.
 const fn check_axes(axes: usize) {
-    assert!(axes <= MOST_AXES, "a parameter of an encoding has at most 8 axes");
+    assert!(axes <= 8, "a parameter of an encoding has at most 8 axes");
 }
 
 impl ModuleVisitor for Untyped<'_, dyn AnyVisitor + '_> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         const { check_axes(D) };
-        self.0.float(param);
+        self.0.param(param);
     }
 
     fn visit_int<const D: usize>(&mut self, param: &Param<Tensor<D, Int>>) {
         const { check_axes(D) };
-        self.0.int(param);
+        self.0.param(param);
     }
 
     fn visit_bool<const D: usize>(&mut self, param: &Param<Tensor<D, Bool>>) {
         const { check_axes(D) };
-        self.0.bool(param);
+        self.0.param(param);
     }
 
     fn visit_flag(&mut self, flag: &Param<Flag>) {
-        self.0.flag(flag);
+        self.0.param(flag);
     }
 
     fn enter_module(&mut self, name: &str, container_type: &str) {
@@ -137,29 +126,31 @@ impl ModuleVisitor for Untyped<'_, dyn AnyVisitor + '_> {
     }
 }
 
-/// A mapped parameter, which has the type that it had before.
-fn typed<P: 'static>(param: Box<dyn Any>) -> P {
-    *param.downcast().unwrap_or_else(|_| unreachable!("a mapper keeps the type of a parameter"))
+impl Untyped<'_, dyn AnyMapper + '_> {
+    fn map_any<P: 'static>(&mut self, param: P) -> P {
+        let mapped = self.0.param(Box::new(param));
+        *mapped.downcast().unwrap_or_else(|_| unreachable!("a mapper keeps the type of a parameter"))
+    }
 }
 
 impl ModuleMapper for Untyped<'_, dyn AnyMapper + '_> {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
         const { check_axes(D) };
-        typed(self.0.float(Box::new(param)))
+        self.map_any(param)
     }
 
     fn map_int<const D: usize>(&mut self, param: Param<Tensor<D, Int>>) -> Param<Tensor<D, Int>> {
         const { check_axes(D) };
-        typed(self.0.int(Box::new(param)))
+        self.map_any(param)
     }
 
     fn map_bool<const D: usize>(&mut self, param: Param<Tensor<D, Bool>>) -> Param<Tensor<D, Bool>> {
         const { check_axes(D) };
-        typed(self.0.bool(Box::new(param)))
+        self.map_any(param)
     }
 
     fn map_flag(&mut self, flag: Param<Flag>) -> Param<Flag> {
-        self.0.flag(flag)
+        self.map_any(flag)
     }
 
     fn enter_module(&mut self, name: &str, container_type: &str) {
@@ -175,32 +166,21 @@ impl ModuleMapper for Untyped<'_, dyn AnyMapper + '_> {
 struct Typed<'a, W>(&'a mut W);
 
 impl<V: ModuleVisitor> AnyVisitor for Typed<'_, V> {
-    fn float(&mut self, param: &dyn Any) {
+    fn param(&mut self, param: &dyn Any) {
         for_each_rank!(D, {
             if let Some(param) = param.downcast_ref::<Param<Tensor<D>>>() {
-                self.0.visit_float(param);
+                return self.0.visit_float(param);
             }
-        });
-    }
-
-    fn int(&mut self, param: &dyn Any) {
-        for_each_rank!(D, {
             if let Some(param) = param.downcast_ref::<Param<Tensor<D, Int>>>() {
-                self.0.visit_int(param);
+                return self.0.visit_int(param);
             }
-        });
-    }
-
-    fn bool(&mut self, param: &dyn Any) {
-        for_each_rank!(D, {
             if let Some(param) = param.downcast_ref::<Param<Tensor<D, Bool>>>() {
-                self.0.visit_bool(param);
+                return self.0.visit_bool(param);
             }
         });
-    }
-
-    fn flag(&mut self, flag: &Param<Flag>) {
-        self.0.visit_flag(flag);
+        if let Some(flag) = param.downcast_ref() {
+            self.0.visit_flag(flag);
+        }
     }
 
     fn enter(&mut self, name: &str, container: &str) {
@@ -213,38 +193,23 @@ impl<V: ModuleVisitor> AnyVisitor for Typed<'_, V> {
 }
 
 impl<M: ModuleMapper> AnyMapper for Typed<'_, M> {
-    fn float(&mut self, mut param: Box<dyn Any>) -> Box<dyn Any> {
+    fn param(&mut self, param: Box<dyn Any>) -> Box<dyn Any> {
+        /// The mapped parameter where it has this type.
+        fn mapped<P: 'static>(
+            param: Box<dyn Any>,
+            map: impl FnOnce(P) -> P,
+        ) -> Result<Box<dyn Any>, Box<dyn Any>> {
+            param.downcast::<P>().map(|param| Box::new(map(*param)) as Box<dyn Any>)
+        }
+        let map = &mut *self.0;
+        let mut other = mapped(param, |flag| map.map_flag(flag));
         for_each_rank!(D, {
-            match param.downcast::<Param<Tensor<D>>>() {
-                Ok(param) => return Box::new(self.0.map_float(*param)),
-                Err(other) => param = other,
-            }
+            other = other.or_else(|param| mapped::<Param<Tensor<D>>>(param, |param| map.map_float(param)));
+            other = other.or_else(|param| mapped::<Param<Tensor<D, Int>>>(param, |param| map.map_int(param)));
+            other =
+                other.or_else(|param| mapped::<Param<Tensor<D, Bool>>>(param, |param| map.map_bool(param)));
         });
-        param
-    }
-
-    fn int(&mut self, mut param: Box<dyn Any>) -> Box<dyn Any> {
-        for_each_rank!(D, {
-            match param.downcast::<Param<Tensor<D, Int>>>() {
-                Ok(param) => return Box::new(self.0.map_int(*param)),
-                Err(other) => param = other,
-            }
-        });
-        param
-    }
-
-    fn bool(&mut self, mut param: Box<dyn Any>) -> Box<dyn Any> {
-        for_each_rank!(D, {
-            match param.downcast::<Param<Tensor<D, Bool>>>() {
-                Ok(param) => return Box::new(self.0.map_bool(*param)),
-                Err(other) => param = other,
-            }
-        });
-        param
-    }
-
-    fn flag(&mut self, flag: Param<Flag>) -> Param<Flag> {
-        self.0.map_flag(flag)
+        other.unwrap_or_else(|param| param)
     }
 
     fn enter(&mut self, name: &str, container: &str) {
@@ -260,7 +225,6 @@ impl<M: ModuleMapper> AnyMapper for Typed<'_, M> {
 #[derive(Debug)]
 pub struct Encoding {
     kind: &'static str,
-    /// The name of its type, which stands in the names of its parameters.
     name: &'static str,
     module: Box<dyn AnyModule>,
     interpolation: f64,
@@ -325,6 +289,10 @@ impl Encoding {
     fn with(self, module: impl FnOnce(Box<dyn AnyModule>) -> Box<dyn AnyModule>) -> Self {
         Self { module: module(self.module), ..self }
     }
+
+    fn changed(self, change: Change<'_>) -> Self {
+        self.with(|module| module.changed_any(change))
+    }
 }
 
 impl Deref for Encoding {
@@ -356,15 +324,15 @@ impl Module for Encoding {
     }
 
     fn fork(self, device: &Device) -> Self {
-        self.with(|module| module.fork_any(device))
+        self.changed(Change::Fork(device))
     }
 
     fn to_device(self, device: &Device) -> Self {
-        self.with(|module| module.to_device_any(device))
+        self.changed(Change::ToDevice(device))
     }
 
     fn train(self) -> Self {
-        self.with(|module| module.train_any())
+        self.changed(Change::Train)
     }
 
     fn valid(&self) -> Self {
@@ -372,7 +340,7 @@ impl Module for Encoding {
     }
 
     fn materialize(self) -> Self {
-        self.with(|module| module.materialize_any())
+        self.changed(Change::Materialize)
     }
 
     fn visit<Visitor: ModuleVisitor>(&self, visitor: &mut Visitor) {
@@ -403,44 +371,4 @@ impl ModuleDisplayDefault for Encoding {
 impl ModuleDisplay for Encoding {}
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::encoding::Configure;
-    use crate::encodings::alibi::Config;
-    use crate::init::Init;
-    use crate::parameter::shapes;
-    use crate::testing::dimensions;
-
-    struct Doubler;
-
-    impl ModuleMapper for Doubler {
-        fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-            param.map(|x| x.mul_scalar(2.0))
-        }
-    }
-
-    #[test]
-    fn a_module_without_its_type_has_the_same_parameters() {
-        let config = Config { learned_slopes: true, ..Config::default() };
-        let alibi = config.build(&dimensions(), &Init::new(0, &Device::flex()));
-        let registered = Encoding::new("alibi", alibi.clone());
-        assert_eq!(shapes(&registered), shapes(&alibi));
-        assert_eq!(Module::num_params(&registered), Module::num_params(&alibi));
-        assert_eq!(registered.devices(), alibi.devices());
-        let slopes = |encoding: &Encoding| -> Vec<f32> {
-            struct Values(Vec<f32>);
-            impl ModuleVisitor for Values {
-                fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-                    self.0.extend(param.val().into_data().iter::<f32>());
-                }
-            }
-            let mut values = Values(Vec::new());
-            encoding.visit(&mut values);
-            values.0
-        };
-        let doubled: Vec<f32> = slopes(&registered).iter().map(|slope| 2.0 * slope).collect();
-        let trained = registered.clone().train();
-        assert_eq!(slopes(&registered.map(&mut Doubler)), doubled);
-        assert_eq!(slopes(&trained.valid()).len(), doubled.len());
-    }
-}
+mod tests;

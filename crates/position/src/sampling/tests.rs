@@ -1,8 +1,6 @@
 use super::*;
-use crate::init::Init;
 use crate::reading::LogN;
-use crate::stack::PositionConfig;
-use burn::tensor::Device;
+use crate::testing;
 
 const LENGTHS: Lengths = Lengths { train: 16, length: 16 };
 
@@ -18,9 +16,8 @@ fn message_of(text: &str) -> String {
 }
 
 fn reading(position: &str, log_n: LogN) -> Reading {
-    let table: toml::Table = position.parse().unwrap();
-    let config = PositionConfig::from_value(&toml::Value::Table(table), "position").unwrap();
-    config.build("position", &crate::testing::dimensions(), &Init::new(0, &Device::flex()), log_n).unwrap()
+    let table = format!("{{ {} }}", position.trim().replace('\n', ", "));
+    testing::reading(&table, &testing::dimensions(), log_n).unwrap()
 }
 
 const EVERY: [&str; 6] = [

@@ -1,6 +1,5 @@
 //! One entry of a mixed stack: the encodings of a layer, and what the layer sees.
 
-use crate::encoding::Dimensions;
 use crate::encodings::EncodingConfig;
 use crate::reading::LogNKind;
 use crate::tokens::{Lengths, Tokens};
@@ -63,7 +62,7 @@ impl StackEntry {
 
     /// The kinds joined by `+`, with the window in brackets; `grouped` keeps several together.
     pub(super) fn name(&self, grouped: bool) -> String {
-        let kinds: Vec<_> = self.encodings.iter().map(EncodingConfig::kind).collect();
+        let kinds: Vec<_> = self.encodings.iter().map(|encoding| encoding.kind()).collect();
         let name = kinds.join("+");
         let name = if grouped && kinds.len() > 1 { format!("({name})") } else { name };
         match self.keys.window {
@@ -78,16 +77,9 @@ impl StackEntry {
         self.keys.window.map(|window| window.whole(&format!("{section}.window"), lengths)).transpose()
     }
 
-    pub(super) fn validate(&self, [section, list]: [&str; 2], dimensions: &Dimensions) -> Result<()> {
-        match self.encodings.as_slice() {
-            [one] => one.validate(section, dimensions)?,
-            several => {
-                for (index, encoding) in several.iter().enumerate() {
-                    encoding.validate(&format!("{list}[{index}]"), dimensions)?;
-                }
-            }
-        }
-        self.window(section, dimensions.train_length)?;
+    /// Checks the keys besides those of its encodings.
+    pub(super) fn check_keys(&self, section: &str, train_length: usize) -> Result<()> {
+        self.window(section, train_length)?;
         if let (Some(sinks), None) = (self.keys.sinks, self.keys.window) {
             return Err(Error::value(
                 &format!("{section}.sinks"),
@@ -96,7 +88,7 @@ impl StackEntry {
             )
             .hint("give a `window`, or leave `sinks` out: every key is seen"));
         }
-        self.keys.log_n.unwrap_or_default().check(&format!("{section}.log_n"), dimensions.train_length)
+        self.keys.log_n.unwrap_or_default().check(&format!("{section}.log_n"), train_length)
     }
 }
 

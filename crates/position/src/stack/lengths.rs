@@ -44,12 +44,11 @@ fn within(value: &Value, section: &str, kind: &str, lengths: Lengths) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::encodings;
     use crate::stack::PositionConfig;
+    use crate::testing::value;
 
     fn read(text: &str) -> Result<PositionConfig> {
-        let mut table: toml::Table = format!("position = {text}").parse().unwrap();
-        PositionConfig::for_length(&table.remove("position").unwrap(), "position", 100)
+        PositionConfig::for_length(&value(text), "position", 100)
     }
 
     #[test]

@@ -13,12 +13,12 @@ mod entry;
 mod lengths;
 mod serialization;
 mod size;
+mod together;
 
-use crate::encoding::{Dimensions, HeadUse, ScoreUse};
+use crate::encoding::Dimensions;
 use crate::encodings::{self, Encoding, EncodingConfig};
 use crate::init::Init;
 use crate::layout::TextLayout;
-use crate::positions::Positions;
 use crate::reading::{
     AdaptiveLogN, LayerEncoding, LayerReading, LearnedLogN, LogN, LogNKind, Mask, Reading, Temperature,
 };
@@ -136,24 +136,31 @@ impl PositionConfig {
         (entry, list)
     }
 
+    /// Every encoding, with its entry and where it stands in the config.
+    fn placed(&self, section: &str) -> impl Iterator<Item = (usize, String, &EncodingConfig)> {
+        self.entries.iter().enumerate().flat_map(move |(index, entry)| {
+            let (of_entry, of_list) = self.sections(section, index);
+            let alone = entry.encodings.len() == 1;
+            entry.encodings.iter().enumerate().map(move |(place, encoding)| {
+                let section = if alone { of_entry.clone() } else { format!("{of_list}[{place}]") };
+                (index, section, encoding)
+            })
+        })
+    }
+
     /// Tokens of the segment before that every layer also attends to.
     pub fn memory(&self) -> usize {
-        self.encodings().map(EncodingConfig::memory).max().unwrap_or_default()
+        self.encodings().map(|encoding| encoding.memory()).max().unwrap_or_default()
     }
 
     /// The least distances that read the farthest entries of tables, each with the key that says so, but for tables whose layers
     /// have a window that ends before.
     pub fn farthest_entries(&self, section: &str, train_length: usize) -> Vec<(String, usize)> {
-        let entries = self.entries.iter().enumerate();
-        let farthest = entries.flat_map(|(index, entry)| {
-            let (of_entry, of_list) = self.sections(section, index);
-            let several = entry.encodings.len() > 1;
-            let seen = entry.keys.window.map_or(usize::MAX, |window| window.rounded_down(train_length));
-            entry.encodings.iter().enumerate().filter_map(move |(place, encoding)| {
-                let (key, distance) = encoding.farthest_entry().filter(|(_, distance)| *distance < seen)?;
-                let section = if several { format!("{of_list}[{place}]") } else { of_entry.clone() };
-                Some((format!("{section}.{key}"), distance))
-            })
+        let farthest = self.placed(section).filter_map(|(entry, section, encoding)| {
+            let window = self.entries[entry].keys.window;
+            let seen = window.map_or(usize::MAX, |window| window.rounded_down(train_length));
+            let (key, distance) = encoding.farthest_entry().filter(|(_, distance)| *distance < seen)?;
+            Some((format!("{section}.{key}"), distance))
         });
         farthest.collect()
     }
@@ -168,9 +175,10 @@ impl PositionConfig {
 
     /// Checks the values against the model's sizes.
     pub fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
+        let root = section;
         for (index, entry) in self.entries.iter().enumerate() {
             let layers = self.layers_of(index, dimensions.layers).len();
-            let (section, list) = self.sections(section, index);
+            let (section, _) = self.sections(root, index);
             if layers == 0 {
                 return Err(Error::usage(format!(
                     "no layer reads `{section}`: the model has {} and the pattern ends before it comes",
@@ -178,7 +186,10 @@ impl PositionConfig {
                 ))
                 .hint("remove it, change `position.pattern`, or give the model more layers"));
             }
-            entry.validate([&section, &list], &Dimensions { layers, ..*dimensions })?;
+            for (_, section, encoding) in self.placed(root).filter(|(entry, ..)| *entry == index) {
+                encoding.validate(&section, &Dimensions { layers, ..*dimensions })?;
+            }
+            entry.check_keys(&section, dimensions.train_length)?;
         }
         Ok(())
     }
@@ -200,7 +211,7 @@ impl PositionConfig {
             let sizes = Dimensions { layers: own.len(), ..*dimensions };
             let built: Vec<Encoding> =
                 entry.encodings.iter().map(|config| config.build(&sizes, &init)).collect();
-            check_together(&built, &section, &entry.name(false))?;
+            together::check(&built, &section, &entry.name(false))?;
             if own[0] > 0
                 && let Some(encoding) = built.iter().find(|one| one.capabilities().replaces_hidden())
             {
@@ -256,9 +267,7 @@ impl PositionConfig {
         reading.set_layout(self.layout(&reading, section, dimensions)?);
         Ok(reading)
     }
-}
 
-impl PositionConfig {
     /// How a fresh model lays texts out: in segments of the training length where its encoding carries a memory.
     fn layout(&self, reading: &Reading, section: &str, dimensions: &Dimensions) -> Result<TextLayout> {
         let memory = self.memory();
@@ -337,62 +346,6 @@ fn adaptive_log_n(
         }
     }
     Ok(form.map(|(encoded, form)| AdaptiveLogN::new(count, encoded, form, dimensions, init)))
-}
-
-/// Rejects encodings that one layer cannot read together.
-fn check_together(encodings: &[Encoding], section: &str, name: &str) -> Result<()> {
-    if encodings.iter().filter(|encoding| encoding.rotation(0).is_some()).count() > 1 {
-        return Err(Error::usage(format!("`{section}` rotates q and k twice: `{name}`"))
-            .hint("keep one rotary encoding in the list"));
-    }
-    if encodings.iter().filter(|encoding| encoding.sink(0).is_some()).count() > 1 {
-        return Err(Error::usage(format!("`{section}` has two sinks in one softmax: `{name}`"))
-            .hint("keep one `sink_logit` in the list"));
-    }
-    check_computed_scores(encodings, section, name)?;
-    let uses = encodings.iter().filter(|encoding| encoding.capabilities().head_use != HeadUse::None).count();
-    if uses > 1 && encodings.iter().any(|encoding| encoding.capabilities().head_use == HeadUse::Widens) {
-        return Err(Error::usage(format!(
-            "`{section}` lists encodings that cannot share q and k: `{name}`: one makes them wider, another needs \
-             their width",
-        ))
-        .hint("keep one of `pope`, `transformer_xl`, `tupe`, `shaw`, `deberta` and `cope` in the list"));
-    }
-    if let Some(late) = encodings.iter().skip(1).find(|encoding| encoding.capabilities().replaces_hidden()) {
-        return Err(Error::usage(format!(
-            "`{section}` lists `{}` after an encoding whose work it would discard: `{name}`",
-            late.kind()
-        ))
-        .hint("list it first"));
-    }
-    Ok(())
-}
-
-/// Rejects encodings that change q, k or scores beside one that computes the scores itself.
-fn check_computed_scores(encodings: &[Encoding], section: &str, name: &str) -> Result<()> {
-    let Some(computes) = encodings.iter().position(|one| one.capabilities().score_use == ScoreUse::Computes)
-    else {
-        return Ok(());
-    };
-    let changes = |encoding: &&Encoding| {
-        let capabilities = encoding.capabilities();
-        encoding.rotation(0).is_some()
-            || capabilities.head_use != HeadUse::None
-            || capabilities.is_relative_qk
-            || encoding.needs_scores(&Positions::range(0..1)) && !capabilities.adds_bias()
-    };
-    let mut others = encodings.iter().enumerate().filter(|(index, _)| *index != computes);
-    let Some((_, other)) = others.find(|(_, encoding)| changes(encoding)) else { return Ok(()) };
-    Err(Error::usage(format!(
-        "`{section}` lists `{}`, which changes q, k or their scores, beside `{}`, which computes the scores of q and k \
-         as they are: `{name}`",
-        other.kind(),
-        encodings[computes].kind(),
-    ))
-    .hint(format!(
-        "keep one of them; a bias such as `fox` or `alibi`, or what is added to the hidden state, goes with `{}`",
-        encodings[computes].kind()
-    )))
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! Whether the parameters of a stack's encodings fit in memory, before any is drawn.
 
 use super::PositionConfig;
-use super::entry::StackEntry;
 use crate::encoding::{Dimensions, largest};
 use crate::encodings::EncodingConfig;
 use crate::init::Init;
@@ -14,16 +13,10 @@ const F32: u64 = 4;
 impl PositionConfig {
     /// The largest whole number among the keys of all encodings, with its key.
     pub fn largest(&self, section: &str) -> Option<(String, u64)> {
-        let of_entry = |(index, entry): (usize, &StackEntry)| {
-            let (section, list) = self.sections(section, index);
-            let alone = entry.encodings.len() == 1;
-            let at = move |place| if alone { section.clone() } else { format!("{list}[{place}]") };
-            let encodings = entry.encodings.iter().enumerate();
-            encodings
-                .filter_map(|(place, encoding)| largest(&at(place), &encoding.keys().unwrap_or_default()))
-                .max_by_key(|(_, size)| *size)
+        let of_encoding = |(_, section, encoding): (usize, String, &EncodingConfig)| {
+            largest(&section, &encoding.keys().unwrap_or_default())
         };
-        self.entries.iter().enumerate().filter_map(of_entry).max_by_key(|(_, size)| *size)
+        self.placed(section).filter_map(of_encoding).max_by_key(|(_, size)| *size)
     }
 
     /// Refuses encodings whose parameters are more than the free memory holds; `init` is what they are to be made by.
@@ -32,18 +25,13 @@ impl PositionConfig {
             return Ok(());
         }
         let counting = Init::counting(init.device());
-        for (index, entry) in self.entries.iter().enumerate() {
-            let layers = self.layers_of(index, dimensions.layers).len();
+        for (entry, section, encoding) in self.placed(section) {
+            let layers = self.layers_of(entry, dimensions.layers).len();
             let sizes = Dimensions { layers, ..*dimensions };
-            let (section, list) = self.sections(section, index);
-            for (place, encoding) in entry.encodings.iter().enumerate() {
-                encoding.build(&sizes, &counting);
-                let bytes = counting.counted().unwrap_or_default().saturating_mul(F32);
-                if let Some(shortage) = shortage(bytes, available()) {
-                    let alone = entry.encodings.len() == 1;
-                    let section = if alone { section } else { format!("{list}[{place}]") };
-                    return Err(too_large(encoding, &section, &sizes, &shortage));
-                }
+            encoding.build(&sizes, &counting);
+            let bytes = counting.counted().unwrap_or_default().saturating_mul(F32);
+            if let Some(shortage) = shortage(bytes, available()) {
+                return Err(too_large(encoding, &section, &sizes, &shortage));
             }
         }
         Ok(())

@@ -1,24 +1,22 @@
 use super::*;
-use crate::encoding::Rows;
 use crate::encodings::learned::Learned;
-use crate::positions::Positions;
+use crate::prelude::*;
 use crate::reading::AttentionKind;
-use burn::tensor::{Device, Tensor};
-use toml::Table;
+use crate::testing::{self, extension, value};
 
-fn dimensions() -> Dimensions {
-    Dimensions { layers: 2, width: 8, heads: 2, kv_heads: 2, head_dim: 4, train_length: 8, vocab_size: 16 }
+fn build(position: &str) -> Result<Reading> {
+    stack(position, 2)
 }
 
-fn build(text: &str) -> Result<Reading> {
-    let mut table: Table = text.parse().unwrap();
-    let config = PositionConfig::from_value(&table.remove("position").unwrap(), "position")?;
-    config.build("position", &dimensions(), &Init::new(0, &Device::flex()), LogN::Off)
+/// `position` of a model of so many layers.
+fn stack(position: &str, layers: usize) -> Result<Reading> {
+    let sizes = Dimensions { layers, train_length: 8, ..testing::dimensions() };
+    testing::reading(position, &sizes, LogN::Off)
 }
 
 #[test]
 fn a_list_composes_in_order() {
-    let reading = build("position = [{ kind = \"learned\" }, { kind = \"rope\" }]").unwrap();
+    let reading = build("[{ kind = \"learned\" }, { kind = \"rope\" }]").unwrap();
     assert_eq!(reading.name(), "learned+rope");
     assert!(reading.rotation(1).is_some());
     let hidden = Tensor::zeros([1, 4, 8], &Device::flex());
@@ -33,9 +31,9 @@ fn a_list_composes_in_order() {
 
 #[test]
 fn two_rotations_and_an_empty_list_are_refused() {
-    assert!(build("position = [{ kind = \"rope\" }, { kind = \"rope\" }]").is_err());
-    assert!(build("position = []").is_err());
-    let both = build("position = [{ kind = \"shaw\" }, { kind = \"pope\" }]").unwrap_err();
+    assert!(build("[{ kind = \"rope\" }, { kind = \"rope\" }]").is_err());
+    assert!(build("[]").is_err());
+    let both = build("[{ kind = \"shaw\" }, { kind = \"pope\" }]").unwrap_err();
     assert!(both.message().contains("cannot share q and k"), "{both}");
 }
 
@@ -54,28 +52,21 @@ fn what_computes_scores_stands_beside_biases_alone() {
         "path",
     ] {
         for list in [["path", other], [other, "path"]] {
-            let error = build(&format!("position = {list:?}")).unwrap_err();
+            let error = build(&format!("{list:?}")).unwrap_err();
             assert!(error.message().contains("computes the scores of q and k as they are"), "{error}");
         }
     }
     for other in ["fox", "alibi", "t5", "sinusoidal", "learned", "causal_conv", "sink_logit", "none"] {
-        build(&format!("position = [{other:?}, 'path']")).unwrap_or_else(|error| panic!("{error}"));
+        build(&format!("[{other:?}, 'path']")).unwrap_or_else(|error| panic!("{error}"));
     }
 }
 
-const RNOPE: &str = "position = { kind = \"mixed\", layers = [{ kind = \"rope\", window = \"L/2\" }, { kind = \"none\", \
+const RNOPE: &str = "{ kind = \"mixed\", layers = [{ kind = \"rope\", window = \"L/2\" }, { kind = \"none\", \
                      log_n = true }], pattern = [0, 0, 0, 1] }";
-
-fn mixed(text: &str, layers: usize) -> Result<Reading> {
-    let mut table: Table = text.parse().unwrap();
-    let config = PositionConfig::from_value(&table.remove("position").unwrap(), "position")?;
-    let sizes = Dimensions { layers, ..dimensions() };
-    config.build("position", &sizes, &Init::new(0, &Device::flex()), LogN::Off)
-}
 
 #[test]
 fn a_pattern_repeats_over_the_depth() {
-    let reading = mixed(RNOPE, 6).unwrap();
+    let reading = stack(RNOPE, 6).unwrap();
     assert_eq!(reading.name(), "rope[L/2]:3/none");
     let rotates: Vec<bool> = (0..6).map(|layer| reading.rotation(layer).is_some()).collect();
     assert_eq!(rotates, [true, true, true, false, true, true]);
@@ -92,13 +83,12 @@ fn a_pattern_repeats_over_the_depth() {
 fn what_is_read_is_written() {
     for text in [
         RNOPE,
-        "position = { kind = \"mixed\", layers = [{ encodings = [\"learned\", { kind = \"rope\", base = 50.0 }], window = 3, \
+        "{ kind = \"mixed\", layers = [{ encodings = [\"learned\", { kind = \"rope\", base = 50.0 }], window = 3, \
          sinks = 1 }, \"none\"] }",
-        "position = [\"learned\", \"rope\"]",
-        "position = \"rope\"",
+        "[\"learned\", \"rope\"]",
+        "\"rope\"",
     ] {
-        let mut table: Table = text.parse().unwrap();
-        let config = PositionConfig::from_value(&table.remove("position").unwrap(), "position").unwrap();
+        let config = PositionConfig::from_value(&value(text), "position").unwrap();
         let written = Value::try_from(&config).unwrap();
         assert_eq!(PositionConfig::from_value(&written, "position").unwrap(), config, "{text}");
     }
@@ -107,8 +97,7 @@ fn what_is_read_is_written() {
 #[test]
 fn an_encoding_enters_where_its_first_layer_is() {
     let reading =
-        mixed("position = { kind = \"mixed\", layers = [\"none\", \"learned\"], pattern = [0, 1] }", 4)
-            .unwrap();
+        stack("{ kind = \"mixed\", layers = [\"none\", \"learned\"], pattern = [0, 1] }", 4).unwrap();
     let hidden = Tensor::zeros([1, 4, 8], &Device::flex());
     let tokens = Tensor::zeros([1, 4], &Device::flex());
     let positions = Positions::range(0..4);
@@ -123,12 +112,10 @@ fn an_encoding_enters_where_its_first_layer_is() {
 
 #[test]
 fn parameters_are_those_of_the_layers_that_read_them() {
-    use burn::module::Module;
-    let stack =
-        |layers: &str| mixed(&format!("position = {{ kind = \"mixed\", layers = {layers} }}"), 4).unwrap();
+    let of = |layers: &str| stack(&format!("{{ kind = \"mixed\", layers = {layers} }}"), 4).unwrap();
     // KERPLE has two numbers for each head and layer: 2 layers of 4 read it.
-    assert_eq!(stack("[\"kerple\", \"none\"]").num_params(), 2 * 2 * 2);
-    let twice = stack("[\"learned\", { kind = \"learned\", window = 2 }]");
+    assert_eq!(of("[\"kerple\", \"none\"]").num_params(), 2 * 2 * 2);
+    let twice = of("[\"learned\", { kind = \"learned\", window = 2 }]");
     let table = |index: usize| twice.encodings()[index].get::<Learned>().unwrap().table.val();
     let difference: f32 = (table(0) - table(1)).abs().max().into_scalar();
     assert!(difference > 1e-3, "each entry draws its own");
@@ -136,7 +123,7 @@ fn parameters_are_those_of_the_layers_that_read_them() {
 
 #[test]
 fn a_stack_that_cannot_be_is_refused() {
-    for (stack, message) in [
+    for (keys, message) in [
         ("layers = []", "`position.layers = []`"),
         ("layers = [\"rope\"], pattern = [1]", "`position.pattern = [1]`"),
         ("layers = [\"rope\"], pattern = []", "`position.pattern = []`"),
@@ -158,22 +145,20 @@ fn a_stack_that_cannot_be_is_refused() {
         ("layers = [\"rope\"], depth = 3", "unknown key `position.depth`"),
         ("layers = [{ kind = \"mixed\", layers = [] }]", "`position.layers[0].kind = \"mixed\"`"),
     ] {
-        let error = mixed(&format!("position = {{ kind = \"mixed\", {stack} }}"), 2).unwrap_err();
-        assert!(error.message().starts_with(message), "{stack}: {error}");
-        assert!(error.hint_text().is_some(), "{stack}");
+        let error = build(&format!("{{ kind = \"mixed\", {keys} }}")).unwrap_err();
+        assert!(error.message().starts_with(message), "{keys}: {error}");
+        assert!(error.hint_text().is_some(), "{keys}");
     }
-    let error = mixed("position = { kind = \"mxied\" }", 2).unwrap_err();
+    let error = build("{ kind = \"mxied\" }").unwrap_err();
     assert_eq!(error.hint_text(), Some("did you mean `mixed`?"));
 }
 
 #[test]
 fn an_extension_changes_the_layers_it_makes_sense_for() {
-    let extended = |stack: &str, extend: &str| -> Result<Reading> {
-        let mut table: Table = format!("extend = {extend}").parse().unwrap();
-        let extension = crate::ExtensionConfig::from_value(&table.remove("extend").unwrap(), "extend")?;
-        extension.apply(&mixed(stack, 4)?, Lengths { train: 8, length: 32 })
+    let extended = |position: &str, extend: &str| -> Result<Reading> {
+        extension(extend)?.apply(&stack(position, 4)?, Lengths { train: 8, length: 32 })
     };
-    let trained = mixed(RNOPE, 4).unwrap();
+    let trained = stack(RNOPE, 4).unwrap();
     for kind in ["linear", "ntk", "yarn"] {
         let reading = extended(RNOPE, &format!("\"{kind}\"")).unwrap();
         assert_ne!(reading.rotation(0), trained.rotation(0), "{kind}");
@@ -200,7 +185,7 @@ fn an_extension_changes_the_layers_it_makes_sense_for() {
     let windows = RNOPE.replace("log_n = true", "window = 5");
     let error = extended(&windows, "{ kind = \"direct\", log_n = true }").unwrap_err();
     assert!(error.message().contains("nothing to scale"), "{error}");
-    let biases = "position = { kind = \"mixed\", layers = [\"fox\", \"none\"] }";
+    let biases = "{ kind = \"mixed\", layers = [\"fox\", \"none\"] }";
     for kind in ["ntk", "linear", "rerope"] {
         let error = extended(biases, &format!("\"{kind}\"")).unwrap_err();
         assert!(error.message().contains("does not apply to `fox/none`"), "{error}");
@@ -213,7 +198,7 @@ fn linear_attention_takes_what_does_not_act_on_scores() {
         .iter()
         .map(|entry| entry.kind)
         .filter(|kind| {
-            let reading = build(&format!("position = \"{kind}\"")).unwrap();
+            let reading = build(&format!("\"{kind}\"")).unwrap();
             match reading.with_attention(AttentionKind::Linear) {
                 Ok(_) => true,
                 Err(error) => {
@@ -242,9 +227,9 @@ fn linear_attention_takes_what_does_not_act_on_scores() {
             "complex_order"
         ]
     );
-    let refused = mixed(RNOPE, 4).unwrap().with_attention(AttentionKind::Linear).unwrap_err();
+    let refused = stack(RNOPE, 4).unwrap().with_attention(AttentionKind::Linear).unwrap_err();
     assert!(refused.message().contains("a window masks scores"), "{refused}");
-    let rope = build("position = \"rope\"").unwrap().with_attention(AttentionKind::Linear).unwrap();
+    let rope = build("\"rope\"").unwrap().with_attention(AttentionKind::Linear).unwrap();
     for (extend, applies) in [
         ("'ntk'", true),
         ("'linear'", true),
@@ -254,10 +239,7 @@ fn linear_attention_takes_what_does_not_act_on_scores() {
         ("{ kind = 'direct', log_n = true }", false),
         ("{ kind = 'direct', temperature = 2.0 }", false),
     ] {
-        let mut table: Table = format!("extend = {extend}").parse().unwrap();
-        let extension =
-            crate::ExtensionConfig::from_value(&table.remove("extend").unwrap(), "extend").unwrap();
-        match extension.apply(&rope, Lengths { train: 8, length: 32 }) {
+        match extension(extend).unwrap().apply(&rope, Lengths { train: 8, length: 32 }) {
             Ok(_) => assert!(applies, "{extend}"),
             Err(error) => {
                 assert!(!applies && error.message().contains("no scores"), "{extend}: {error}");

@@ -1,9 +1,10 @@
 use super::*;
+use crate::testing;
 use burn::tensor::{Device, Int};
 use longwave_position::encoding::{Dimensions, Rows};
 use longwave_position::frequency::Frequencies;
 use longwave_position::reading::{AttentionKind, LogN};
-use longwave_position::{Init, PositionConfig, Positions};
+use longwave_position::{Init, Positions};
 
 const HEADS: usize = 2;
 const DIM: usize = 4;
@@ -18,10 +19,8 @@ fn reading(kind: &str) -> Reading {
         train_length: 8,
         vocab_size: 16,
     };
-    PositionConfig::from_value(&toml::Value::String(kind.to_owned()), "position")
-        .and_then(|config| config.build("position", &dimensions, &Init::new(0, &Device::flex()), LogN::Off))
-        .and_then(|reading| reading.with_attention(AttentionKind::Linear))
-        .unwrap()
+    let reading = testing::reading(&format!("'{kind}'"), &dimensions, LogN::Off, &Device::flex());
+    reading.with_attention(AttentionKind::Linear).unwrap()
 }
 
 fn qkv(length: usize, device: &Device) -> [Tensor<4>; 3] {

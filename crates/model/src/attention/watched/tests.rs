@@ -2,12 +2,12 @@
 
 use super::*;
 use crate::ModelConfig;
-use burn::module::{Module, ModuleMapper, Param};
+use crate::testing::{self, extended, with_noise};
 use burn::tensor::{Device, Int, TensorData};
 use longwave_kernels::repeat_heads;
 use longwave_position::encoding::QueryBlock;
 use longwave_position::reading::{AttentionKind, Remainder, StickBreaking};
-use longwave_position::{ExtensionConfig, Init, Lengths, PositionConfig, Positions};
+use longwave_position::{Init, Lengths, Positions};
 
 const TRAIN: usize = 16;
 const LENGTH: usize = 40;
@@ -15,32 +15,15 @@ const BATCH: usize = 2;
 const HEADS: usize = 4;
 const VOCABULARY: usize = 20;
 
-/// Adds noise to every parameter: fresh maps are so small that all keys are nearly alike.
-struct Noise(Init, usize);
-
-impl ModuleMapper for Noise {
-    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-        self.1 += 1;
-        let noise = self.0.normal(&format!("noise {}", self.1), param.dims(), 0.2).val();
-        Param::from_tensor(param.val() + noise)
-    }
-}
-
-fn value(text: &str) -> toml::Value {
-    format!("value = {text}").parse::<toml::Table>().unwrap().remove("value").unwrap()
-}
-
 /// A model of two layers, four heads and two of keys, and how it is read.
 fn model(position: &str, keys: &str, extension: &str) -> (Gpt, Reading) {
     let sizes = "layers = 2\nwidth = 32\nheads = 4\nkv_heads = 2\n";
     let table = format!("{sizes}{keys}").parse().unwrap();
     let config: ModelConfig = longwave_core::config::read(&table, "model").unwrap();
     let resolved = config.resolve(VOCABULARY, TRAIN).unwrap();
-    let position = PositionConfig::from_value(&value(position), "position").unwrap();
-    let model = Gpt::new(&resolved, &position, &Init::new(0, &Device::flex())).unwrap();
-    let model = model.map(&mut Noise(Init::new(7, &Device::flex()), 0));
-    let extension = ExtensionConfig::from_value(&value(extension), "extend").unwrap();
-    let reading = extension.apply(&model.position, Lengths { train: TRAIN, length: LENGTH }).unwrap();
+    let model = Gpt::new(&resolved, &testing::position(position), &Init::new(0, &Device::flex())).unwrap();
+    let model = with_noise(model, 7, 0.2);
+    let reading = extended(&model.position, extension, Lengths { train: TRAIN, length: LENGTH });
     (model, reading)
 }
 

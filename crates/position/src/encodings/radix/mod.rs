@@ -16,19 +16,8 @@
 //! `clamp((d' + 1/2) beta / beta_new - 1/2, 0, beta - 1)`; `reading = "raw"` takes the number as it is.
 
 use super::learned::INIT_STD;
-use crate::distance::upload;
-use crate::encoding::{Configure, Dimensions, Extrapolation, Position, Rows, check_at_least, check_positive};
-use crate::init::Init;
-use crate::parameter::ParameterSpec;
-use crate::positions::Positions;
-use crate::summary::Summary;
+use crate::prelude::*;
 use crate::table::{Between, read};
-use crate::tokens::Lengths;
-use burn::module::{Module, Param};
-use burn::tensor::Tensor;
-use longwave_core::{Error, Result};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 /// How a position is written as digits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -79,13 +68,11 @@ keys! {
         /// `interpolate`: positions are divided by it; at least 1.
         pub s: f64 = 1.0,
         /// `convert`: the base positions are written in, at least `beta`.
-        #[serde(skip_serializing_if = "Option::is_none")]
         pub beta_new: Option<usize> = None,
         /// `convert` of numbers: how the digits of the larger base are read.
         pub reading: DigitReading = DigitReading::Rescaled,
         /// Standard deviation of the rows or weights at the start; 0.02 over the root of `digits` unless given, so that
         /// their sum is as large as a token embedding.
-        #[serde(skip_serializing_if = "Option::is_none")]
         pub init_std: Option<f64> = None,
     }
 }

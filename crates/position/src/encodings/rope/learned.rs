@@ -10,16 +10,9 @@
 //! Layers have no frequencies in common, so extensions of frequencies do not apply; `linear` divides the positions.
 
 use super::{Config, Rope};
-use crate::encoding::{Dimensions, Rows};
-use crate::init::Init;
-use crate::per_layer::at_layer;
-use burn::module::Param;
-use burn::tensor::{Tensor, TensorData};
-use longwave_core::{Error, Result};
-use longwave_kernels::device::constant;
-use longwave_kernels::{Layout, repeat_heads};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use crate::frequency::turn_halves;
+use crate::prelude::*;
+use longwave_kernels::repeat_heads;
 
 /// The logarithm's factor.
 const FACTOR: f64 = 16.0;
@@ -77,7 +70,7 @@ impl Rope {
     pub(super) fn turned(&self, x: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
         let Some(log_frequencies) = &self.log_frequencies else { return x };
         let device = x.device();
-        let [_, heads, _, dim] = x.dims();
+        let heads = x.dims()[1];
         let learned = at_layer::<3, 2>(log_frequencies, rows.layer); // [tables, bands]
         let [tables, bands] = learned.dims();
         let numbers: Vec<f32> = learned.clone().into_data().try_to_vec().unwrap_or_default();
@@ -92,37 +85,25 @@ impl Rope {
                     .flat_map(|table| of_row.iter().flat_map(|m| table.iter().map(move |f| m * f)))
             })
         };
-        let upload = |values: Vec<f32>| -> Tensor<4> {
-            constant(TensorData::new(values, [count, tables, length, bands]), &device)
-        };
-        let cos = upload(angles().map(|angle| angle.cos() as f32).collect());
-        let sin = upload(angles().map(|angle| angle.sin() as f32).collect());
+        let shape = [count, tables, length, bands];
+        let [cos, sin] = [f64::cos as fn(f64) -> f64, f64::sin]
+            .map(|wave| upload_shaped(angles().map(wave), shape, &device));
         let frequencies = learned.div_scalar(FACTOR).exp().reshape([1, tables, 1, bands]);
         let still = frequencies.clone() - frequencies.detach();
-        let places: Vec<f32> = positions.iter().map(|m| *m as f32).collect();
-        let places: Tensor<4> = constant(TensorData::new(places, [count, 1, length, 1]), &device);
+        let places = upload_shaped(positions.iter().copied(), [count, 1, length, 1], &device);
         let delta = places * still; // [rows, tables, length, bands]
         let (cos, sin) = (cos.clone() - delta.clone() * sin.clone(), sin + delta * cos);
         let [cos, sin] =
             [cos, sin].map(|wave| if tables == 1 { wave } else { repeat_heads(wave, heads / tables) });
-        let a = x.clone().slice_dim(3, 0..bands);
-        let b = x.clone().slice_dim(3, bands..2 * bands);
-        let turned = vec![a.clone() * cos.clone() - b.clone() * sin.clone(), a * sin + b * cos];
-        let rest = (2 * bands < dim).then(|| x.slice_dim(3, 2 * bands..dim));
-        Tensor::cat(turned.into_iter().chain(rest).collect(), 3)
+        turn_halves(x, cos, sin)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::encoding::{Configure, Position, Rows};
+    use super::*;
     use crate::encodings::rope::{Config, Rope, Shared};
-    use crate::frequency::Side;
-    use crate::init::Init;
-    use crate::positions::Positions;
     use crate::testing::{build, dimensions, message_of, random};
-    use burn::module::Param;
-    use burn::tensor::{Device, Tensor};
     use longwave_kernels::rotate;
 
     fn built(config: &Config) -> Rope {

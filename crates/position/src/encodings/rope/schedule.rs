@@ -2,11 +2,7 @@
 
 use super::{BASE, Config};
 use crate::auto::Auto;
-use crate::encoding::check_positive;
-use crate::frequency::Frequencies;
-use longwave_core::{Error, Result};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use crate::prelude::*;
 use std::f64::consts::TAU;
 
 /// How frequencies lie between the fastest and the slowest.
@@ -125,9 +121,6 @@ impl Tau {
 mod tests {
     use super::super::tests::dimensions;
     use super::*;
-    use crate::encoding::{Configure, Dimensions, Position};
-    use crate::init::Init;
-    use burn::tensor::Device;
 
     #[test]
     fn the_slowest_band_turns_as_often_as_asked() {

@@ -9,12 +9,14 @@
 //! the same of a model that is imported, [`written`] goes the other way.
 
 mod holder;
+mod model;
 mod write;
 
 use super::ExtensionConfig;
 use super::yarn::Yarn;
 use longwave_core::config::unknown_kind;
 use longwave_core::{Error, Result, file};
+pub use model::{Rotary, of_model};
 use serde_json::{Map, Value as Json, json};
 use std::borrow::Cow;
 use std::path::Path;
@@ -30,6 +32,17 @@ const KINDS: [&str; 6] = ["default", "linear", "dynamic", "yarn", "llama3", "lon
 /// Keys that describe the model rather than its scaling.
 const OF_MODEL: [&str; 4] =
     ["rope_type", "rope_theta", "original_max_position_embeddings", "partial_rotary_factor"];
+
+const OF_YARN: [&str; 8] = [
+    "factor",
+    "attention_factor",
+    "attn_factor",
+    "beta_fast",
+    "beta_slow",
+    "mscale",
+    "mscale_all_dim",
+    "truncate",
+];
 
 /// The names of the base, of the share of rotated channels and of the lengths, newest first. They stand in the object or beside it,
 /// and say the same where they stand in both; base and share of a kind of layer may be its own.
@@ -68,48 +81,6 @@ pub fn translated<'a>(value: &'a Value, section: &str) -> Result<Cow<'a, Value>>
         Source::of_object(&object, section)?
     };
     source.extension().map(|(ours, _)| Cow::Owned(ours))
-}
-
-/// What a `config.json` says of the rotations of its model.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Rotary {
-    /// The base of the frequencies.
-    pub base: Option<f64>,
-    /// The share of rotated channels.
-    pub share: Option<f64>,
-    /// The length in tokens that the scaling counts from: the one before scaling, or else the longest text.
-    pub counts_from: Option<usize>,
-    /// The length in tokens after scaling: the longest text, or where that is no longer than the one before, `factor` times it.
-    pub scaled_to: Option<usize>,
-    pub scaling: Option<ExtensionConfig>,
-}
-
-/// Reads the [`FIELDS`] of a whole `config.json`.
-pub fn of_model(config: &Map<String, Json>) -> Result<Rotary> {
-    let source = Source::of_config(config, "")?.unwrap_or_else(|| Source {
-        section: String::new(),
-        keys: Map::new(),
-        around: without_nulls(config),
-        by_kind: false,
-    });
-    let (base, share) = (source.base()?, source.share()?);
-    let (original, longest) = (source.tokens(&ORIGINAL)?, source.tokens(&LONGEST)?);
-    let kind = source.kind()?;
-    if kind == "default" {
-        source.in_our_keys()?;
-        return Ok(Rotary { base, share, counts_from: longest, scaled_to: longest, scaling: None });
-    }
-    let scaling = Some(source.extension()?.1);
-    if kind == "dynamic" {
-        return Ok(Rotary { base, share, counts_from: longest.or(original), scaled_to: longest, scaling });
-    }
-    let scaled_to = match original {
-        Some(original) if longest.is_none_or(|longest| longest <= original) => {
-            Some((source.factor(kind)? * original as f64).round() as usize)
-        }
-        _ => longest,
-    };
-    Ok(Rotary { base, share, counts_from: original.or(longest), scaled_to, scaling })
 }
 
 const HINT: &str =
@@ -271,19 +242,7 @@ impl Source {
             "default" => (&[][..], json!({ "kind": "direct" })),
             "linear" => (&["factor"][..], json!({ "kind": "linear", "scale": self.factor(kind)? })),
             "dynamic" => (&["factor"][..], json!({ "kind": "dynamic_ntk", "factor": self.factor(kind)? })),
-            "yarn" => (
-                &[
-                    "factor",
-                    "attention_factor",
-                    "attn_factor",
-                    "beta_fast",
-                    "beta_slow",
-                    "mscale",
-                    "mscale_all_dim",
-                    "truncate",
-                ][..],
-                self.yarn()?,
-            ),
+            "yarn" => (&OF_YARN[..], self.yarn()?),
             "llama3" => (
                 &["factor", "low_freq_factor", "high_freq_factor"][..],
                 json!({
@@ -306,12 +265,12 @@ impl Source {
             ))
             .hint("another key may change how positions are read, and nothing here computes it"));
         }
-        let Json::Object(mut ours) = ours else { unreachable!("an object was written") };
-        ours.retain(|_, value| !value.is_null());
+        let said = |object: Json| without_nulls(object.as_object().expect("an object was written"));
+        let mut ours = said(ours);
         for key in COMMON {
             ours.extend(self.keys.get(key).map(|value| (key.to_owned(), value.clone())));
         }
-        ours.insert("trained".to_owned(), self.trained(kind)?);
+        ours.insert("trained".to_owned(), Json::Object(said(self.trained(kind)?)));
         Ok(ours)
     }
 
@@ -370,11 +329,7 @@ impl Source {
             "yarn" | "longrope" | "su" | "llama3" => self.tokens(&ORIGINAL)?.or(self.tokens(&LONGEST)?),
             _ => None,
         };
-        let mut trained = Map::new();
-        trained.extend(self.base()?.map(|base| ("base".to_owned(), json!(base))));
-        trained.extend(self.share()?.map(|share| ("share".to_owned(), json!(share))));
-        trained.extend(length.map(|length| ("length".to_owned(), json!(length))));
-        Ok(Json::Object(trained))
+        Ok(json!({ "base": self.base()?, "share": self.share()?, "length": length }))
     }
 }
 

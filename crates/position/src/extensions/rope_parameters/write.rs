@@ -150,28 +150,18 @@ fn object(rope_type: &str, more: Json, trained: &Reading, lengths: Lengths) -> M
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::PositionConfig;
-    use crate::init::Init;
     use crate::reading::LogN;
-    use burn::tensor::Device;
+    use crate::testing::{dimensions, extension, reading};
 
     const LENGTHS: Lengths = Lengths { train: 128, length: 512 };
 
-    fn reading(position: &str) -> Reading {
-        let value = position.parse::<toml::Table>().unwrap().remove("position").unwrap();
-        let config = PositionConfig::from_value(&value, "position").unwrap();
-        let dimensions =
-            crate::Dimensions { head_dim: 16, train_length: 128, ..crate::testing::dimensions() };
-        config.build("position", &dimensions, &Init::new(0, &Device::flex()), LogN::Off).unwrap()
-    }
-
-    fn extension(text: &str) -> ExtensionConfig {
-        let value = format!("extend = {text}").parse::<toml::Table>().unwrap().remove("extend").unwrap();
-        ExtensionConfig::from_value(&value, "extend").unwrap()
+    fn rope() -> Reading {
+        let sizes = crate::Dimensions { head_dim: 16, train_length: 128, ..dimensions() };
+        reading("'rope'", &sizes, LogN::Off).unwrap()
     }
 
     fn write(text: &str) -> Result<Written> {
-        written(&extension(text), &reading("position = 'rope'"), LENGTHS)
+        written(&extension(text).unwrap(), &rope(), LENGTHS)
     }
 
     #[test]
@@ -215,8 +205,7 @@ mod tests {
             let Written { parameters, longest } =
                 write(ours).unwrap_or_else(|error| panic!("{ours}: {error}"));
             assert_eq!((&parameters["rope_type"], longest), (&json!("longrope"), 512), "{ours}");
-            let trained = reading("position = 'rope'");
-            let read = extension(ours).apply(&trained, LENGTHS).unwrap();
+            let read = extension(ours).unwrap().apply(&rope(), LENGTHS).unwrap();
             let frequencies = read.encodings()[0].frequencies().unwrap();
             let factors = parameters["long_factor"].as_array().unwrap();
             assert_eq!(factors.len(), 8);

@@ -1,13 +1,13 @@
 //! `layers`: an extension changes the layers that it selects, and no others.
 
-use super::{LENGTHS, TRAIN, extension, parse, reading, rope};
+use super::{LENGTHS, TRAIN, built, extension, parse, reading, rope};
 use crate::positions::Positions;
 use crate::reading::{LogN, Reading};
 use burn::tensor::{Device, Int, Tensor};
 
 /// Windowed, full, windowed, full: all four turn by the frequencies of their entry.
 fn stack() -> Reading {
-    super::reading_of_depth("{ kind = 'mixed', layers = [{ kind = 'rope', window = 16 }, 'rope'] }", 4)
+    built("{ kind = 'mixed', layers = [{ kind = 'rope', window = 16 }, 'rope'] }", 4, LogN::Off)
 }
 
 /// The slowest frequency that each layer reads.
@@ -61,7 +61,7 @@ fn geometry_and_log_n_reach_selected_layers_alone() {
 
 #[test]
 fn a_learned_encoding_stays_for_the_layers_that_are_not_selected() {
-    let trained = super::reading_of_depth("'shaw'", 2);
+    let trained = reading("'shaw'");
     let read = extension("{ kind = 'linear', layers = [1] }").apply(&trained, LENGTHS).unwrap();
     assert!(read.has_learned_copies(&trained));
     let tokens = Tensor::<2, Int>::zeros([1, 8], &Device::flex());

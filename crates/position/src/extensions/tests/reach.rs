@@ -10,7 +10,7 @@ fn farthest(reading: &Reading, length: usize) -> f64 {
     let mut largest = 0.0f64;
     for i in 0..length {
         for j in (0..=i).filter(|&j| !mask.hides(i as f64, j as f64)) {
-            let (query, key) = geometry.maps[geometry.selector.entry(i as f64, j as f64)];
+            let (query, key) = geometry.maps_of(i as f64, j as f64);
             let distance = query.at(i as f64) - key.at(j as f64);
             assert!(distance >= 0.0, "{i} reads {j} as if it came later");
             largest = largest.max(distance);

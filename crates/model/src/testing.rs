@@ -1,0 +1,41 @@
+//! What the tests of the model share.
+
+use burn::module::{Module, ModuleMapper, Param};
+use burn::tensor::{Device, Tensor};
+use longwave_position::encoding::Dimensions;
+use longwave_position::reading::LogN;
+use longwave_position::{ExtensionConfig, Init, Lengths, PositionConfig, Reading};
+
+/// A value as a config has it behind a key.
+pub(crate) fn value(text: &str) -> toml::Value {
+    format!("value = {text}").parse::<toml::Table>().unwrap().remove("value").unwrap()
+}
+
+pub(crate) fn position(text: &str) -> PositionConfig {
+    PositionConfig::from_value(&value(text), "position").unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+/// How a fresh model of these sizes reads positions.
+pub(crate) fn reading(encoding: &str, sizes: &Dimensions, log_n: LogN, device: &Device) -> Reading {
+    position(encoding).build("position", sizes, &Init::new(0, device), log_n).unwrap()
+}
+
+pub(crate) fn extended(trained: &Reading, extension: &str, lengths: Lengths) -> Reading {
+    ExtensionConfig::from_value(&value(extension), "extend")
+        .and_then(|extension| extension.apply(trained, lengths))
+        .unwrap_or_else(|error| panic!("{}, {extension}: {error}", trained.name()))
+}
+
+/// The same with noise on every parameter: fresh maps are so small that all keys are nearly alike, and vectors that start at 0 do
+/// nothing.
+pub(crate) fn with_noise<M: Module>(module: M, seed: u64, deviation: f64) -> M {
+    struct Noise(Init, f64, usize);
+    impl ModuleMapper for Noise {
+        fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+            self.2 += 1;
+            let noise = self.0.normal(&format!("noise {}", self.2), param.dims(), self.1).val();
+            Param::from_tensor(param.val() + noise)
+        }
+    }
+    module.map(&mut Noise(Init::new(seed, &Device::flex()), deviation, 0))
+}

@@ -7,6 +7,7 @@
 //! - [`csv`]: lines of comma-separated values.
 //! - [`event_file`]: curves for `TensorBoard`.
 //! - [`mod@file`]: files that appear whole or not at all.
+//! - [`in_order`]: short lists in order of first appearance.
 //! - [`line_count`]: how many lines a finished file has.
 //! - [`memory_check`]: how much memory there is, and whether it is enough.
 //! - [`one_or_many`]: lists that may be written as their only value.
@@ -25,6 +26,7 @@ pub mod csv;
 pub mod error;
 pub mod event_file;
 pub mod file;
+pub mod in_order;
 pub mod line_count;
 pub mod memory_check;
 pub mod one_or_many;

@@ -5,12 +5,12 @@
 //! appearance with the window baseline last; the seeds of a run share a line.
 
 use crate::kept_steps::without_kept_steps;
+use longwave_core::in_order::{distinct, grouped};
 use longwave_eval::label::{assigned, labelled};
 use longwave_eval::{ResultRow, Settings, Split, TaskKeys, WINDOW_BASELINE};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Rows that score alike.
 #[derive(Clone, Debug)]
 pub struct Block<'a> {
     /// What the rows have in common; `length` is the shortest of theirs.
@@ -27,9 +27,7 @@ pub struct Block<'a> {
 pub struct Line<'a> {
     /// Name of the run; with a piece of its config's hash where one name stands for several configs.
     pub run: String,
-    /// Kind of the encoding it was trained with.
     pub encoding: String,
-    /// Kind of the extension.
     pub extend: String,
     /// The extension's kind, with the keys in which its config, and how the task was asked, differ from others of that
     /// kind, and those that were chosen.
@@ -38,12 +36,10 @@ pub struct Line<'a> {
     pub task: TaskKeys,
     /// Whether its values were chosen on the validation split.
     pub chosen: bool,
-    /// The rows of each length, one per seed.
     pub rows: BTreeMap<usize, Vec<&'a ResultRow>>,
 }
 
 impl Line<'_> {
-    /// What the values of its rows were chosen among.
     fn among(&self) -> Option<&Value> {
         among(self.rows.values().flatten().next()?)
     }
@@ -55,15 +51,8 @@ impl Line<'_> {
 }
 
 impl Block<'_> {
-    /// The run names, in order of first appearance.
     pub fn runs(&self) -> Vec<&str> {
-        let mut runs: Vec<&str> = Vec::new();
-        for line in &self.lines {
-            if !runs.contains(&line.run.as_str()) {
-                runs.push(&line.run);
-            }
-        }
-        runs
+        distinct(self.lines.iter().map(|line| line.run.as_str()))
     }
 
     /// A run's name with its encoding, where the name does not say it.
@@ -76,13 +65,7 @@ impl Block<'_> {
 
     /// The ways in which the task was asked, in order of first appearance.
     pub fn tasks(&self) -> Vec<&TaskKeys> {
-        let mut tasks: Vec<&TaskKeys> = Vec::new();
-        for line in &self.lines {
-            if !tasks.contains(&&line.task) {
-                tasks.push(&line.task);
-            }
-        }
-        tasks
+        distinct(self.lines.iter().map(|line| &line.task))
     }
 
     pub fn rows(&self) -> impl Iterator<Item = &ResultRow> {
@@ -94,16 +77,10 @@ impl Block<'_> {
 /// come after what is reported. Those of checkpoints that a run kept along its training are a
 /// [history](crate::history).
 pub fn blocks(rows: &[ResultRow]) -> Vec<Block<'_>> {
-    let mut groups: Vec<(Settings, &str, Vec<&ResultRow>)> = Vec::new();
-    for row in without_kept_steps(rows) {
-        let settings = row.settings.of_table();
-        match groups.iter_mut().find(|group| group.0 == settings && group.1 == row.checkpoint) {
-            Some(group) => group.2.push(row),
-            None => groups.push((settings, &row.checkpoint, vec![row])),
-        }
-    }
-    groups.sort_by_key(|(settings, ..)| settings.split == Split::Valid);
-    groups.into_iter().map(|(settings, checkpoint, rows)| block_of(&settings, checkpoint, &rows)).collect()
+    let key = |row: &ResultRow| (row.settings.of_table(), row.checkpoint.clone());
+    let mut groups = grouped(without_kept_steps(rows).map(|row| (key(row), row)));
+    groups.sort_by_key(|((settings, _), _)| settings.split == Split::Valid);
+    groups.iter().map(|((settings, checkpoint), rows)| block_of(settings, checkpoint, rows)).collect()
 }
 
 /// A length in multiples of the training length: `L`, `2L`, `L/4`, `1.5L`.
@@ -125,7 +102,6 @@ pub fn heading(length: usize, train_length: usize) -> String {
     format!("{length} ({})", multiple(length, train_length))
 }
 
-/// The block of rows that score alike.
 pub(crate) fn block_of<'a>(settings: &Settings, checkpoint: &str, rows: &[&'a ResultRow]) -> Block<'a> {
     let ambiguous = ambiguous_names(rows);
     let mut lines: Vec<(Value, Line)> = Vec::new();
@@ -198,7 +174,6 @@ fn join_chosen_values(lines: &mut [(Value, Line)]) {
     }
 }
 
-/// What all lines were asked with.
 fn common(lines: &[Line]) -> TaskKeys {
     let mut fields = lines.first().map(|line| line.task.fields().clone()).unwrap_or_default();
     fields.retain(|key, value| lines.iter().all(|line| line.task.fields().get(key) == Some(value)));
@@ -245,16 +220,9 @@ fn add_differing_keys(lines: &mut [(Value, Line)]) {
 }
 
 /// Brings the lines of a run together, its window baseline last.
-fn baseline_last(lines: Vec<Line<'_>>) -> Vec<Line<'_>> {
-    let mut runs: Vec<String> = Vec::new();
-    for line in &lines {
-        if !runs.contains(&line.run) {
-            runs.push(line.run.clone());
-        }
-    }
-    let place = |line: &Line| (runs.iter().position(|run| *run == line.run), line.is_baseline());
-    let mut lines = lines;
-    lines.sort_by_key(place);
+fn baseline_last(mut lines: Vec<Line<'_>>) -> Vec<Line<'_>> {
+    let runs = distinct(lines.iter().map(|line| line.run.clone()));
+    lines.sort_by_key(|line| (runs.iter().position(|run| *run == line.run), line.is_baseline()));
     lines
 }
 

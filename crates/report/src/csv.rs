@@ -22,7 +22,6 @@ pub struct Column {
 }
 
 impl Column {
-    /// A column of such values.
     pub fn new(name: &str, of: ColumnType, values: Vec<Value>) -> Self {
         Self { name: name.to_owned(), of, values }
     }
@@ -31,7 +30,6 @@ impl Column {
 /// Columns of plain values, all of one length.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tidy {
-    /// The columns, in order.
     pub columns: Vec<Column>,
 }
 
@@ -49,12 +47,10 @@ impl Tidy {
         Ok(Self { columns })
     }
 
-    /// Rows.
     pub fn height(&self) -> usize {
         self.columns.first().map_or(0, |column| column.values.len())
     }
 
-    /// Whether one of the columns has the name.
     pub fn has(&self, name: &str) -> bool {
         self.columns.iter().any(|column| column.name == name)
     }
@@ -69,7 +65,6 @@ impl Tidy {
     }
 }
 
-/// A row's fields without its lists.
 fn fields(row: &ResultRow) -> Result<Map<String, Value>> {
     let row = ResultRow { positions: None, per_document: None, bigrams: None, ..row.clone() };
     match serde_json::to_value(&row) {
@@ -78,7 +73,6 @@ fn fields(row: &ResultRow) -> Result<Map<String, Value>> {
     }
 }
 
-/// A row's value in a column: a metric's, or a field of the row.
 fn value(row: &ResultRow, fields: &Map<String, Value>, name: &str) -> Value {
     let facts = row.facts(None);
     let derived = Metric::all().iter().find_map(|metric| metric.derived(name, &facts));
@@ -104,7 +98,6 @@ mod tests {
     use serde_json::json;
     use std::collections::BTreeSet;
 
-    /// A row with a value in every field.
     fn full() -> ResultRow {
         let row = example::row("rope", "yarn", 256, 20.0)
             .with("exact_match", 0.5)

@@ -6,9 +6,7 @@ use longwave_eval::ResultRow;
 /// Places of the window, as numbers of tokens of context: the target at place p has p + 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
-    /// The context of the first place.
     pub(crate) first: usize,
-    /// The context of the last place.
     pub(crate) last: usize,
 }
 

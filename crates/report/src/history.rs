@@ -8,60 +8,45 @@ use crate::grid::{Entry, Grid, Header};
 use crate::kept_steps::{kept, source};
 use crate::plot::{Axis, Chart, Point, Role, Scale, Series, metric_axis};
 use crate::table::{Cell, text_of};
+use longwave_core::in_order::{distinct, grouped};
 use longwave_eval::{Metric, ResultRow, Settings, WINDOW_BASELINE};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// The rows of several checkpoints that score alike.
 #[derive(Clone, Debug)]
 pub struct History<'a> {
-    /// Each checkpoint's rows by its step.
     steps: Vec<(u64, Block<'a>)>,
 }
 
 /// One run read with one extension at every kept step: a table and its chart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reading {
-    /// What its files are named after.
     pub name: Vec<String>,
-    /// A line for each step, a column for each length.
     pub table: Grid,
-    /// A curve for each length.
     pub chart: Chart,
 }
 
 /// The histories of these rows, in order of first appearance.
 pub fn histories(rows: &[ResultRow]) -> Vec<History<'_>> {
-    let mut groups: Vec<(Settings, BTreeMap<u64, Vec<&ResultRow>>)> = Vec::new();
     let has_kept = kept(rows);
-    for row in rows {
-        let settings = row.settings.of_table();
-        if !has_kept.contains(&source(row)) || !(row.is_of_kept_step() || row.checkpoint == "last") {
-            continue;
-        }
-        let index = groups.iter().position(|(known, _)| *known == settings).unwrap_or_else(|| {
-            groups.push((settings, BTreeMap::new()));
-            groups.len() - 1
-        });
-        groups[index].1.entry(row.step).or_default().push(row);
-    }
-    groups.into_iter().map(|(settings, steps)| history(&settings, steps)).collect()
+    let is_here = |row: &&ResultRow| {
+        has_kept.contains(&source(row)) && (row.is_of_kept_step() || row.checkpoint == "last")
+    };
+    let groups = grouped(rows.iter().filter(is_here).map(|row| (row.settings.of_table(), row)));
+    groups.iter().map(|(settings, rows)| history(settings, rows)).collect()
 }
 
-fn history<'a>(settings: &Settings, steps: BTreeMap<u64, Vec<&'a ResultRow>>) -> History<'a> {
-    let block = |(step, rows): (u64, Vec<&'a ResultRow>)| (step, block_of(settings, "last", &rows));
-    History { steps: steps.into_iter().map(block).collect() }
+fn history<'a>(settings: &Settings, rows: &[&'a ResultRow]) -> History<'a> {
+    let mut steps = grouped(rows.iter().map(|row| (row.step, *row)));
+    steps.sort_by_key(|(step, _)| *step);
+    History { steps: steps.iter().map(|(step, rows)| (*step, block_of(settings, "last", rows))).collect() }
 }
 
 impl History<'_> {
     /// Every run with every extension, the window baseline last.
     pub fn readings(&self) -> Vec<Reading> {
-        let mut readings: Vec<(&str, &str)> = Vec::new();
-        for line in self.steps.iter().rev().flat_map(|(_, block)| &block.lines) {
-            let reading = (line.run.as_str(), line.label.as_str());
-            if !readings.contains(&reading) {
-                readings.push(reading);
-            }
-        }
+        let lines = self.steps.iter().rev().flat_map(|(_, block)| &block.lines);
+        let readings = distinct(lines.map(|line| (line.run.as_str(), line.label.as_str())));
         readings.into_iter().map(|(run, label)| self.reading(run, label)).collect()
     }
 

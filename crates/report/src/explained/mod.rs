@@ -41,7 +41,6 @@ const BY_HEAD: [Diagnostic; 7] = [
 ];
 const BY_BAND: [Diagnostic; 3] = [Diagnostic::KeyNorm, Diagnostic::QueryNorm, Diagnostic::BandShare];
 
-/// A table with the chart that shows it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shown {
     /// The name of the chart's files, without an ending.
@@ -50,7 +49,6 @@ pub struct Shown {
     pub chart: Option<Chart>,
 }
 
-/// Every table, reading by reading.
 pub fn tables(explained: &Explained) -> Vec<Shown> {
     let of = |extend: &String| Reading { explained, extend }.tables();
     explained.extend.iter().flat_map(of).filter(|shown| !shown.grid.rows.is_empty()).collect()
@@ -67,16 +65,12 @@ pub fn summary(explained: &Explained) -> Vec<String> {
 }
 
 /// Keeps every number in a folder, as `explained.json` and `explained.csv`. Gives the paths it wrote.
-///
-/// # Errors
-/// A file cannot be written.
 pub fn keep(explained: &Explained, folder: &Path) -> Result<Vec<PathBuf>> {
     let lines = folder.join("explained.csv");
     file::write(&lines, csv(explained).as_bytes())?;
     Ok(vec![explained.keep(folder)?, lines])
 }
 
-/// A line a finding.
 pub fn csv(explained: &Explained) -> String {
     let header = ["diagnostic", "extend", "length", "layer", "head", "bin", "value", "se", "count", "over"];
     let number = |number: Option<usize>| number.map_or_else(String::new, |number| number.to_string());
@@ -106,7 +100,6 @@ fn errors(explained: &Explained) -> String {
     }
 }
 
-/// What was found of one reading.
 struct Reading<'a> {
     explained: &'a Explained,
     extend: &'a str,
@@ -134,7 +127,6 @@ impl Reading<'_> {
         self.explained.findings.iter().filter(is_here)
     }
 
-    /// A finding's value as an entry.
     fn at(&self, diagnostic: Diagnostic, length: usize, place: [Option<usize>; 3]) -> Entry {
         let is_here = |it: &&Finding| it.length == length && [it.layer, it.head, it.bin] == place;
         self.of(diagnostic).find(is_here).map_or_else(|| Entry::new("–"), entry)

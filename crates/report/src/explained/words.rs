@@ -29,7 +29,6 @@ pub(super) fn entry(finding: &Finding) -> Entry {
     Entry { error: finding.se.map(shown), ..Entry::new(shown(finding.value)) }
 }
 
-/// Its name above a column.
 pub(super) fn short(diagnostic: Diagnostic) -> String {
     match diagnostic {
         Diagnostic::UnseenAngles => "unseen angles %",

@@ -11,13 +11,11 @@ use std::str::FromStr;
 
 pub use escape::markdown_text;
 
-/// What a table is written as.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
     /// Aligned columns.
     #[default]
     Text,
-    /// A Markdown table under a heading.
     Markdown,
     /// A `table` with a `tabular` in the style of the package booktabs.
     Latex,
@@ -41,22 +39,18 @@ impl FromStr for Format {
     }
 }
 
-/// A table of texts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Grid {
     /// What is shown, in a few words.
     pub title: String,
     /// How it was measured; may be empty.
     pub setting: String,
-    /// The columns.
     pub headers: Vec<Header>,
-    /// One entry a column.
     pub rows: Vec<Vec<Entry>>,
     /// What else a reader has to know.
     pub notes: Vec<String>,
 }
 
-/// The name of a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     pub name: String,
@@ -64,7 +58,6 @@ pub struct Header {
     pub is_number: bool,
 }
 
-/// One place of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
     pub value: String,
@@ -72,14 +65,12 @@ pub struct Entry {
     pub error: Option<String>,
     /// Its error over documents where `error` is a spread over seeds, in parentheses; or its interval.
     pub error_over_documents: Option<String>,
-    /// Whether it is the best of its column.
     pub best: bool,
     /// Whether it is what the table is read for, such as a verdict.
     pub strong: bool,
 }
 
 impl Entry {
-    /// An entry without an error.
     pub fn new(value: impl Into<String>) -> Self {
         Self { value: value.into(), ..Self::default() }
     }
@@ -101,12 +92,10 @@ impl Entry {
 }
 
 impl Header {
-    /// A column of words.
     pub fn words(name: impl Into<String>) -> Self {
         Self { name: name.into(), is_number: false }
     }
 
-    /// A column of numbers.
     pub fn number(name: impl Into<String>) -> Self {
         Self { name: name.into(), is_number: true }
     }
@@ -123,7 +112,6 @@ impl Header {
 }
 
 impl Grid {
-    /// A table of texts alone.
     pub fn of<R: IntoIterator<Item: Into<String>>>(
         headers: impl IntoIterator<Item = Header>,
         rows: impl IntoIterator<Item = R>,
@@ -132,7 +120,6 @@ impl Grid {
         Self { headers: headers.into_iter().collect(), rows: rows.collect(), ..Self::default() }
     }
 
-    /// The table in a format.
     pub fn written(&self, format: Format) -> String {
         match format {
             Format::Text => self.text(),
@@ -160,7 +147,6 @@ impl Grid {
         text
     }
 
-    /// The lines of the table alone.
     pub fn markdown_lines(&self) -> String {
         let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
         let mut text = line(self.headers.iter().map(|header| markdown_text(&header.name)).collect());

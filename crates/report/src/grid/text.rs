@@ -14,7 +14,6 @@ impl Grid {
         self.framed(&self.lines(), width)
     }
 
-    /// The lines of the table alone.
     pub fn lines(&self) -> String {
         let columns: Vec<Vec<String>> = (0..self.headers.len()).map(|index| self.column(index)).collect();
         side_by_side(columns.iter(), "  ")
@@ -54,7 +53,6 @@ impl Grid {
         widths.map(|width| width + 2).sum::<usize>().saturating_sub(2)
     }
 
-    /// A column with its header, padded.
     fn column(&self, index: usize) -> Vec<String> {
         let header = &self.headers[index];
         let cells = self.rows.iter().map(|row| text_of(&row[index]));
@@ -111,7 +109,6 @@ fn widest(text: &str) -> usize {
     text.lines().map(|line| line.chars().count()).max().unwrap_or(0)
 }
 
-/// Pads texts to the width of the widest.
 fn aligned(texts: impl Iterator<Item = String>, right: bool) -> Vec<String> {
     let texts: Vec<String> = texts.collect();
     let width = texts.iter().map(|text| text.chars().count()).max().unwrap_or(0);

@@ -7,13 +7,12 @@ use crate::grid::{Entry, Grid, Header};
 use crate::history::Reading;
 use crate::plot::{Chart, Curve, Series, Styles, by_length, positions, training};
 use crate::table::Table;
+use longwave_core::in_order::grouped;
 use longwave_eval::Split;
 use longwave_eval::protocols::{self, Key};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A chart that has something to draw.
 pub(super) struct Named {
-    /// The name of its files, without an extension.
     pub(super) file: String,
     pub(super) chart: Chart,
 }
@@ -172,14 +171,7 @@ pub(super) fn training_table(chart: &Chart) -> Grid {
 
 /// Runs under each name, in order of first appearance.
 pub(super) fn by_name(runs: &[Run]) -> Vec<(&str, Vec<&Run>)> {
-    let mut groups: Vec<(&str, Vec<&Run>)> = Vec::new();
-    for run in runs {
-        match groups.iter_mut().find(|(name, _)| *name == run.name) {
-            Some((_, group)) => group.push(run),
-            None => groups.push((&run.name, vec![run])),
-        }
-    }
-    groups
+    grouped(runs.iter().map(|run| (run.name.as_str(), run)))
 }
 
 fn curve_of(name: &str, runs: &[&Run]) -> Curve {
@@ -197,7 +189,6 @@ fn curve_of(name: &str, runs: &[&Run]) -> Curve {
     }
 }
 
-/// The mean of curves at the steps that all of them have.
 fn mean(curves: &[Vec<(f64, f64)>]) -> Vec<(f64, f64)> {
     let mut steps: BTreeMap<u64, (usize, f64)> = BTreeMap::new();
     for &(step, loss) in curves.iter().flatten() {

@@ -123,7 +123,6 @@ fn heat_row(labels: &[String], row: &TableRow, columns: &[usize], scale: &Scale)
     cell(ROW_HEADER, "", &escape(&labels.join(": "))) + &columns.iter().map(of).collect::<String>()
 }
 
-/// What the colours mean.
 fn push_scale(text: &mut String, metric: Metric, scale: &Scale) {
     *text += "<ul class=\"scale\" aria-label=\"Colours\">\n";
     for step in 0..STEPS {
@@ -159,14 +158,12 @@ impl Scale {
         (scale.low.is_finite() && scale.high > scale.low).then_some(scale)
     }
 
-    /// The colour of a value; none where it is no number.
     fn step(&self, value: f64) -> Option<usize> {
         let at = if self.is_log { value.ln() } else { value };
         let share = (at - self.low) / (self.high - self.low);
         (!share.is_nan()).then(|| ((share * STEPS as f64) as usize).min(STEPS - 1))
     }
 
-    /// Where a colour begins.
     fn end(&self, step: usize) -> f64 {
         let at = self.low + (self.high - self.low) * step as f64 / STEPS as f64;
         if self.is_log { at.exp() } else { at }

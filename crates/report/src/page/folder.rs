@@ -16,13 +16,10 @@ pub struct Run {
     /// Its folder below the reported one, or that folder's own name; runs of a study that differ in the seed alone share
     /// a name.
     pub(super) name: String,
-    /// Where it lies.
     folder: PathBuf,
-    /// What was measured.
     pub(super) rows: Vec<ResultRow>,
     /// What was logged while training; empty where there is no `metrics.jsonl`.
     metrics: Vec<Metric>,
-    /// The resolved config, as text.
     pub(super) config: Option<String>,
     /// The text that it was trained on, and how that was read.
     pub(super) record: Option<Record>,
@@ -68,7 +65,6 @@ impl Run {
         members
     }
 
-    /// Whether a row was measured on this run.
     pub(super) fn has(&self, row: &ResultRow) -> bool {
         let same = |own: &ResultRow| {
             (&own.run, own.seed, &own.config_hash, &own.checkpoint)

@@ -3,6 +3,7 @@
 use super::folder::Run;
 use super::{Opening, Recipe};
 use crate::block::Block;
+use longwave_core::in_order::distinct;
 use longwave_eval::{ResultRow, WINDOW_BASELINE, protocols};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,13 +69,8 @@ fn evaluation(rows: &[&ResultRow], run: &Run, folder: &Path) -> String {
     parts.push(format!("--protocol {} --split {}", settings.protocol, settings.split));
     let lengths: BTreeSet<usize> = rows.iter().map(|row| row.settings.length).collect();
     parts.push(format!("--lengths {}", lengths.iter().map(usize::to_string).collect::<Vec<_>>().join(",")));
-    let mut readings: Vec<String> = Vec::new();
-    for row in rows.iter().filter(|row| row.extend != WINDOW_BASELINE) {
-        let reading = toml(&row.extend_config);
-        if !readings.contains(&reading) {
-            readings.push(reading);
-        }
-    }
+    let read = rows.iter().filter(|row| row.extend != WINDOW_BASELINE);
+    let readings = distinct(read.map(|row| toml(&row.extend_config)));
     parts.extend(readings.iter().map(|reading| format!("--extend {}", quoted(reading))));
     let against = rows.iter().find_map(|row| row.difference.as_ref()).map(|difference| &difference.against);
     if let Some(against) = against.filter(|against| *against != WINDOW_BASELINE) {
@@ -146,7 +142,6 @@ fn inline_table(value: &Value) -> String {
     }
 }
 
-/// A word of a shell.
 pub fn quoted(word: &str) -> String {
     let is_plain = |sign: char| sign.is_ascii_alphanumeric() || "_-./,=+:".contains(sign);
     if !word.is_empty() && word.chars().all(is_plain) {

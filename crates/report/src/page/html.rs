@@ -34,21 +34,17 @@ pub(super) struct Page<'a> {
     /// What was found out about the run, in sentences and tables.
     pub(super) why_summary: Vec<String>,
     pub(super) why: &'a [Shown],
-    /// The training losses, where there are some.
     pub(super) learning: Option<(Grid, Chart)>,
 }
 
-/// One table of results.
 pub(super) struct Section<'a> {
     pub(super) table: &'a Table,
     pub(super) charts: Vec<Chart>,
     /// Whether it has charts, also where they have nothing to draw.
     pub(super) has_charts: bool,
-    /// How its numbers are measured again.
     pub(super) how: How,
 }
 
-/// The sections so far, and their headings.
 #[derive(Default)]
 struct Body {
     text: String,
@@ -56,7 +52,6 @@ struct Body {
 }
 
 impl Body {
-    /// Adds a section under a heading.
     fn section(&mut self, heading: &str, write: impl FnOnce(&mut String) -> Result<()>) -> Result<()> {
         self.headings.push(escape(heading));
         let (number, heading) = (self.headings.len(), escape(heading));
@@ -134,14 +129,12 @@ pub(super) fn page(page: &Page) -> Result<String> {
     Ok(text)
 }
 
-/// Sentences as a list.
 fn push_sentences(text: &mut String, sentences: &[String]) {
     let capital = |sentence: &String| sentence[..1].to_uppercase() + &sentence[1..];
     let items = sentences.iter().map(|it| format!("<li>{}.</li>\n", words(&capital(it))));
     let _ = writeln!(text, "<ul>\n{}</ul>", items.collect::<String>());
 }
 
-/// A table of texts with its chart and notes.
 fn push_grid(text: &mut String, grid: &Grid, chart: Option<&Chart>) -> Result<()> {
     if !grid.setting.is_empty() {
         let _ = writeln!(text, "<p class=\"setting\">{}</p>", words(&grid.setting));
@@ -226,7 +219,6 @@ fn push_results(text: &mut String, table: &Table) {
     }
 }
 
-/// The commands behind one table, folded.
 fn push_how(text: &mut String, how: &How) {
     if let Some(commands) = how.commands() {
         let _ = writeln!(

@@ -26,12 +26,9 @@ use std::path::{Path, PathBuf};
 
 pub use folder::Run;
 
-/// What stands at the head of a report.
 #[derive(Clone, Debug, Default)]
 pub struct Opening {
-    /// The heading.
     pub title: String,
-    /// Sentences below it.
     pub sentences: Vec<String>,
     /// Tables before those of the results, such as verdicts.
     pub tables: Vec<Grid>,
@@ -42,7 +39,6 @@ pub struct Opening {
 /// How all numbers of a report are measured again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recipe {
-    /// What to know before.
     pub sentences: Vec<String>,
     pub commands: Vec<String>,
     pub files: Vec<(String, String)>,
@@ -95,7 +91,6 @@ impl Report {
         Ok(Self { folder: folder.to_owned(), opening, runs, rows })
     }
 
-    /// The folder that is reported.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -109,7 +104,6 @@ impl Report {
         earlier_steps(&self.runs)
     }
 
-    /// Its tables by training step.
     pub fn histories(&self) -> Vec<Grid> {
         readings(&self.rows).into_iter().map(|reading| reading.table).collect()
     }
@@ -204,18 +198,17 @@ impl Report {
         let styles = Styles::of(&blocks);
         let tables: Vec<Vec<Table>> = blocks.iter().map(Table::all).collect();
         let mut written = Written { folder, paths: Vec::new() };
+        let mut write = |name: &str, chart: &Chart| {
+            written.file(&format!("{name}.pdf"), &plot::figure(chart, figure, FigureFormat::Pdf)?)
+        };
         for named in of_tables(&blocks, &tables, &styles).into_iter().flatten().flat_map(|it| it.charts) {
-            written.file(
-                &format!("{}.pdf", named.file),
-                &plot::figure(&named.chart, figure, FigureFormat::Pdf)?,
-            )?;
+            write(&named.file, &named.chart)?;
         }
         for (file, reading) in of_readings(&readings(&self.rows)) {
-            written
-                .file(&format!("{file}.pdf"), &plot::figure(&reading.chart, figure, FigureFormat::Pdf)?)?;
+            write(&file, &reading.chart)?;
         }
         if let Some(chart) = training_chart(&self.runs, &styles) {
-            written.file("training.pdf", &plot::figure(&chart, figure, FigureFormat::Pdf)?)?;
+            write("training", &chart)?;
         }
         Ok(written.paths)
     }
@@ -284,7 +277,6 @@ fn markdown<'a>(
     format!("## Results of {}\n\n{note}{}", markdown_text(title), tables.join("\n"))
 }
 
-/// What was written so far.
 struct Written<'a> {
     folder: &'a Path,
     paths: Vec<PathBuf>,
@@ -302,13 +294,11 @@ impl Written<'_> {
         Ok(())
     }
 
-    /// Writes the charts of tables.
     fn shown(&mut self, shown: &[Shown]) -> Result<()> {
         let charts = shown.iter().filter_map(|shown| Some((&shown.file, shown.chart.as_ref()?)));
         charts.into_iter().try_for_each(|(file, chart)| self.picture(file, chart))
     }
 
-    /// Writes a chart as SVG and PNG.
     fn picture(&mut self, name: &str, chart: &Chart) -> Result<()> {
         self.text(&format!("{name}.svg"), &svg(chart)?)?;
         let path = self.folder.join(format!("{name}.png"));
@@ -318,7 +308,6 @@ impl Written<'_> {
     }
 }
 
-/// Every reading of every history.
 fn readings(rows: &[ResultRow]) -> Vec<Reading> {
     histories(rows).iter().flat_map(History::readings).collect()
 }

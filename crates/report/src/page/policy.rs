@@ -3,7 +3,6 @@
 
 use longwave_core::file::sha256_of;
 
-/// The page's content security policy.
 pub(super) fn policy(script: &str) -> String {
     let hash = base64::encode(bytes(&sha256_of(script.as_bytes())));
     format!(

@@ -23,7 +23,6 @@ pub(super) const LINE_PER_EM: f64 = 1.24;
 /// A place on the canvas, in pixels from the top left corner.
 pub(super) type Pixel = (f64, f64);
 
-/// Which side of its place a text lies on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Right,
@@ -41,7 +40,6 @@ pub(super) struct Canvas<DB: DrawingBackend> {
 
 pub(super) const MARKERS: usize = 7;
 
-/// Makes the font of this crate known, once.
 pub(super) fn load_font() -> Result<()> {
     static LOADED: OnceLock<bool> = OnceLock::new();
     if *LOADED.get_or_init(|| register_font(FAMILY, FontStyle::Normal, FONT).is_ok()) {
@@ -85,12 +83,10 @@ impl Typeface {
         Ok(Self { family, bytes })
     }
 
-    /// A name of it without spaces.
     pub(super) fn name(self) -> &'static str {
         if self.family == FAMILY { "DejaVuSans" } else { self.family }
     }
 
-    /// Its glyphs.
     pub(super) fn font(self) -> Result<FontRef<'static>> {
         FontRef::try_from_slice(self.bytes).map_err(failed)
     }
@@ -121,19 +117,16 @@ impl<DB: DrawingBackend> Canvas<DB> {
         self.area.fill(&color).map_err(failed)
     }
 
-    /// Ends the drawing.
     pub(super) fn finish(self) -> Result<()> {
         self.area.present().map_err(failed)
     }
 
-    /// A stroke through places.
     pub(super) fn stroke(&self, places: &[Pixel], color: RGBColor, width: f64) -> Result<()> {
         let style =
             ShapeStyle { color: color.to_rgba(), filled: false, stroke_width: self.units(width) as u32 };
         self.area.draw(&PathElement::new(self.coordinates(places), style)).map_err(failed)
     }
 
-    /// A dashed stroke through places.
     pub(super) fn dashed(
         &self,
         places: &[Pixel],
@@ -172,7 +165,6 @@ impl<DB: DrawingBackend> Canvas<DB> {
         Ok(())
     }
 
-    /// A filled polygon.
     pub(super) fn polygon(&self, places: &[Pixel], color: RGBColor) -> Result<()> {
         self.area.draw(&Polygon::new(self.coordinates(places), color.filled())).map_err(failed)
     }
@@ -212,7 +204,6 @@ impl<DB: DrawingBackend> Canvas<DB> {
     }
 }
 
-/// The outline of an upright cross.
 fn cross() -> [Pixel; 12] {
     let (far, near) = (1.2, 0.42);
     [

@@ -15,10 +15,8 @@ pub(crate) const FAINT: RGBColor = RGBColor(0x5F, 0x67, 0x70);
 pub(crate) const GRID: RGBColor = RGBColor(0xE3, 0xE6, 0xEA);
 /// Lines that others stand among.
 const BACKGROUND: RGBColor = RGBColor(0xC4, 0xC9, 0xD0);
-/// Behind everything.
 pub(crate) const PAPER: RGBColor = RGBColor(0xFF, 0xFF, 0xFF);
 
-/// Colours of series.
 pub(super) const COLOURS: usize = 8;
 
 /// Okabe and Ito's palette without black and yellow, and two that keep apart from it.
@@ -85,12 +83,10 @@ impl<'a, DB: DrawingBackend> Picture<'a, DB> {
         Ok(Self { chart, layout, frame, legend, canvas })
     }
 
-    /// Ends the drawing.
     pub(super) fn finish(self) -> Result<()> {
         self.canvas.finish().map_err(failed)
     }
 
-    /// Title, setting and note.
     fn heading(&self) -> Result<()> {
         let Chart { title, subtitle, y, .. } = self.chart;
         self.canvas.text(title, (20.0, 24.0), 17.0, INK, Side::Right)?;
@@ -108,7 +104,6 @@ impl<'a, DB: DrawingBackend> Picture<'a, DB> {
         Ok(())
     }
 
-    /// Both axes with their labels, and the mark.
     pub(super) fn axes(&self) -> Result<()> {
         self.vertical_axis()?;
         self.mark()?;
@@ -187,7 +182,6 @@ impl<'a, DB: DrawingBackend> Picture<'a, DB> {
         order
     }
 
-    /// Colour and marker of a series.
     fn style(&self, index: usize) -> (RGBColor, usize) {
         let series = &self.chart.series[index];
         match series.role {
@@ -292,7 +286,6 @@ impl<'a, DB: DrawingBackend> Picture<'a, DB> {
         Ok(())
     }
 
-    /// Whether something leaves the scale.
     pub(super) fn leaves_scale(&self) -> bool {
         let mut points = self.chart.series.iter().flat_map(|series| &series.points);
         points.any(|point| self.frame.y.is_past(point.y))

@@ -201,10 +201,8 @@ fn mean_curve(line: &Line, length: usize, bucket: usize) -> Vec<Point> {
     spans.filter_map(point).collect()
 }
 
-/// Losses while training.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
-    /// Its name in the legend.
     pub name: String,
     /// The run as its rows name it, which chooses the colour; of other curves the order does.
     pub run: Option<String>,

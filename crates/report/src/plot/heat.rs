@@ -16,16 +16,13 @@ const BOTTOM: f64 = 56.0;
 const RIGHT: f64 = 110.0;
 /// The least and the largest height of the cells.
 const HEIGHT: (f64, f64) = (180.0, 640.0);
-/// Steps of the bar.
 const STEPS: usize = 64;
 
-/// Rows of numbers as colours.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HeatMap {
     pub title: String,
     /// How it was made; may be empty.
     pub subtitle: String,
-    /// What the columns are.
     pub x: Edge,
     /// What the rows are, the first at the top.
     pub y: Edge,
@@ -38,7 +35,6 @@ pub struct HeatMap {
 /// An axis of a [`HeatMap`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Edge {
-    /// What it counts.
     pub label: String,
     /// Rows or columns that have a label.
     pub ticks: Vec<(usize, String)>,
@@ -135,7 +131,6 @@ impl HeatMap {
         })
     }
 
-    /// Everything but the cells.
     fn frame<DB: DrawingBackend>(&self, area: &Area, backend: DB, text_drop: f64) -> Result<()>
     where
         DB::ErrorType: Display,
@@ -176,7 +171,6 @@ impl HeatMap {
         (pixels, area.columns)
     }
 
-    /// The bar of the colours, the highest at the top.
     fn bar(&self, area: &Area) -> (Vec<u8>, usize) {
         let at = |step: usize| area.most + (area.low - area.most) * step as f64 / (STEPS - 1) as f64;
         ((0..STEPS).flat_map(|step| self.colour(area, at(step))).collect(), 1)
@@ -197,7 +191,6 @@ const SEQUENTIAL: [[u8; 3]; 5] =
 const AROUND_ZERO: [[u8; 3]; 5] =
     [[0x05, 0x30, 0x61], [0x43, 0x93, 0xc3], [0xf7, 0xf7, 0xf7], [0xd6, 0x60, 0x4d], [0x67, 0x00, 0x1f]];
 
-/// The colour at a share of the way through a list.
 fn between(colours: &[[u8; 3]; 5], share: f64) -> [u8; 3] {
     let at = share * (colours.len() - 1) as f64;
     let first = (at as usize).min(colours.len() - 2);
@@ -229,7 +222,6 @@ struct Area {
 }
 
 impl Area {
-    /// The left side of the bar.
     fn bar(&self) -> f64 {
         self.left + self.wide + 24.0
     }

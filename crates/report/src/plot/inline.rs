@@ -16,7 +16,6 @@ const SIZES: [(u32, u32); 2] = [(720, 380), (340, 300)];
 /// Width and height of a key of the legend, in pixels.
 const KEY: (u32, u32) = (28, 14);
 
-/// The parts of a chart on the page.
 pub(crate) struct Inline {
     /// For a wide and for a narrow screen.
     pub(crate) drawings: Vec<Drawing>,
@@ -24,12 +23,10 @@ pub(crate) struct Inline {
     pub(crate) keys: Vec<(usize, String)>,
     /// Axes and points, for the script.
     pub(crate) values: Value,
-    /// Whether something leaves the scale.
     pub(crate) leaves_scale: bool,
 }
 
 pub(crate) struct Drawing {
-    /// What its SVG element shows.
     pub(crate) view_box: String,
     /// Left, top, right and bottom of the data, in units of the view box.
     pub(crate) frame: String,

@@ -18,9 +18,7 @@ pub(super) const LEGEND_GAP: f64 = 8.0;
 pub(super) const LINE: f64 = 15.0;
 /// Left and right of texts that stand at the edge.
 const MARGIN: f64 = 20.0;
-/// The same in a drawing that a page gives its own margin.
 const BARE_MARGIN: f64 = 2.0;
-/// The least height of the data.
 const LEAST: f64 = 120.0;
 /// What a tick takes along the horizontal axis.
 const TICK: f64 = 75.0;
@@ -33,7 +31,6 @@ pub(super) struct Layout {
     /// In pixels; in proportion to the width unless given.
     pub(super) height: Option<u32>,
     pub(super) typeface: Typeface,
-    /// Whether the legend stands outside of the drawing.
     pub(super) is_bare: bool,
 }
 
@@ -49,7 +46,6 @@ impl Layout {
         if self.is_bare { BARE_MARGIN } else { MARGIN }
     }
 
-    /// A label in lines that fit the width.
     pub(super) fn lines(&self, label: &str) -> Result<Vec<String>> {
         let room = f64::from(self.width) - 2.0 * self.margin();
         let mut lines: Vec<String> = Vec::new();
@@ -72,8 +68,10 @@ pub(super) enum Legend {
     /// At the right, so many pixels wide.
     Beside(f64),
     /// Below, in columns of so many pixels.
-    Below { columns: usize, width: f64 },
-    /// Not in the drawing.
+    Below {
+        columns: usize,
+        width: f64,
+    },
     Outside,
 }
 
@@ -126,7 +124,6 @@ pub(super) fn size(chart: &Chart, layout: &Layout) -> Result<(u32, u32)> {
     Ok((layout.width, height.ceil() as u32))
 }
 
-/// Where the data begin.
 fn top(chart: &Chart, layout: &Layout) -> Result<f64> {
     let has_heading = !(chart.title.is_empty() && chart.subtitle.is_empty());
     let heading = if has_heading { HEADING } else { 0.0 };
@@ -151,7 +148,6 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// The frame of a chart with something to draw.
     pub(super) fn of(chart: &Chart, layout: &Layout) -> Result<Self> {
         let nothing = || {
             Error::failed(format!("there is nothing to draw in \"{}\"", chart.title))

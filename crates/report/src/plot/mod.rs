@@ -33,7 +33,6 @@ pub use styles::Styles;
 
 /// Width and height of a chart, in pixels of an SVG at its natural size; a PNG has twice as many.
 pub const SIZE: (u32, u32) = (900, 500);
-/// Width and height of a chart in small.
 const SMALL: (u32, u32) = (260, 180);
 /// Drawing units per pixel of the SVG: coordinates are whole, and curves should not show it.
 const FINE: u32 = 4;
@@ -60,13 +59,10 @@ pub struct Chart {
     pub run: Option<String>,
     /// What a reader must know before comparing points.
     pub note: Option<String>,
-    /// The horizontal axis.
     pub x: Axis,
-    /// The vertical axis.
     pub y: Axis,
     /// A vertical line with its label, such as the training length.
     pub mark: Option<(f64, String)>,
-    /// What is drawn.
     pub series: Vec<Series>,
 }
 
@@ -74,22 +70,18 @@ pub struct Chart {
 pub struct Axis {
     /// What it measures, with the unit.
     pub label: String,
-    /// How values are spaced.
     pub scale: Scale,
     /// Places of the ticks and their labels, one line each; empty for round numbers.
     pub ticks: Vec<(f64, Vec<String>)>,
 }
 
-/// One line of a chart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    /// Its name in the legend.
     pub name: String,
     /// Its points, by ascending `x`.
     pub points: Vec<Point>,
     /// The place of its colour and marker in the palette.
     pub style: usize,
-    /// How it stands beside the others.
     pub role: Role,
 }
 
@@ -108,10 +100,8 @@ pub enum Role {
 /// the edge, with an arrow.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
-    /// Place on the horizontal axis.
     pub x: f64,
     pub y: f64,
-    /// Both ends of the error bar.
     pub bar: Option<(f64, f64)>,
 }
 
@@ -123,7 +113,6 @@ impl Axis {
 }
 
 impl Chart {
-    /// The series that the legend names.
     pub(super) fn named(&self) -> impl Iterator<Item = &Series> {
         self.series.iter().filter(|series| series.role != Role::Background)
     }
@@ -133,13 +122,11 @@ impl Chart {
         Self { title: String::new(), subtitle: String::new(), note: None, ..self.clone() }
     }
 
-    /// Whether there is anything to draw.
     pub fn has_numbers(&self) -> bool {
         self.series.iter().flat_map(|series| &series.points).any(|point| point.y.is_finite())
     }
 }
 
-/// The chart as an SVG document.
 pub fn svg(chart: &Chart) -> Result<String> {
     drawn_svg(chart, &Layout::default())
 }
@@ -195,14 +182,12 @@ fn smooth_png(buffer: &[u8], (width, height): (u32, u32)) -> Result<Vec<u8>> {
     png(&smooth(buffer, size.0 as usize), size.0, size.1)
 }
 
-/// RGB pixels as a PNG.
 fn png(pixels: &[u8], width: u32, height: u32) -> Result<Vec<u8>> {
     let mut encoded = Vec::new();
     PngEncoder::new(&mut encoded).write_image(pixels, width, height, ColorType::Rgb8).map_err(failed)?;
     Ok(encoded)
 }
 
-/// A figure for a paper.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Figure {
     /// Its width in points of 1/72 inch; the natural one unless given.
@@ -220,7 +205,6 @@ impl Default for Figure {
     }
 }
 
-/// What a figure is written as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FigureFormat {
     Pdf,

@@ -155,7 +155,6 @@ impl<'a> PdfBackend<'a> {
         1000.0 / f64::from(self.font.units_per_em().unwrap_or(1000.0))
     }
 
-    /// The widths of the glyphs in use.
     fn widths(&self) -> String {
         let width = |glyph: u16| f64::from(self.font.h_advance_unscaled(GlyphId(glyph))) * self.per_mille();
         let entries: Vec<String> =
@@ -163,7 +162,6 @@ impl<'a> PdfBackend<'a> {
         entries.join(" ")
     }
 
-    /// What the glyphs in use stand for.
     fn to_unicode(&self) -> String {
         let mut map = "/CIDInit /ProcSet findresource begin\n12 dict begin\nbegincmap\n/CIDSystemInfo << /Registry (Adobe) \
              /Ordering (UCS) /Supplement 0 >> def\n/CMapName /Adobe-Identity-UCS def\n/CMapType 2 def\n1 \
@@ -291,7 +289,6 @@ impl DrawingBackend for PdfBackend<'_> {
     }
 }
 
-/// A number without needless digits.
 fn number(value: f64) -> String {
     let text = format!("{value:.4}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

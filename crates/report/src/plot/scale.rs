@@ -8,7 +8,6 @@ const CLIP: f64 = 50.0;
 /// How values are spaced along an axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scale {
-    /// Equal differences.
     #[default]
     Linear,
     /// Equal ratios; vertically without what lies far above the rest.
@@ -30,7 +29,6 @@ impl Scale {
     }
 }
 
-/// The visible part of an axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Range {
     scale: Scale,
@@ -92,7 +90,6 @@ impl Range {
         (self.scale.of(value) - self.low) / (self.high - self.low)
     }
 
-    /// Whether a value lies past the high end.
     pub(super) fn is_past(&self, value: f64) -> bool {
         self.place(value) > 1.0 + 1e-9
     }

@@ -2,6 +2,7 @@
 
 use super::draw::COLOURS;
 use crate::block::{Block, Line};
+use longwave_core::in_order::distinct;
 
 /// The methods of a report. The place of a method chooses its colour and marker.
 ///
@@ -22,33 +23,21 @@ enum Method {
 }
 
 impl Styles {
-    /// The methods of all blocks of a report.
     pub fn of(blocks: &[Block]) -> Self {
         // The baseline is drawn in grey.
         let lines = || blocks.iter().flat_map(|block| &block.lines).filter(|line| !line.is_baseline());
-        let mut methods: Vec<Method> = Vec::new();
-        let mut add = |method: Method| {
-            if !methods.contains(&method) {
-                methods.push(method);
-            }
-        };
-        blocks.iter().flat_map(Block::runs).for_each(|run| add(Method::Run(run.to_owned())));
-        lines().for_each(|line| add(alone(line)));
-        for line in lines() {
+        let is_shared = |line: &&Line| {
             let is_other = |other: &Line| other.label == line.label && other.run != line.run;
-            if line.extend != "direct" && lines().any(is_other) {
-                add(Method::Pair(line.run.clone(), line.label.clone()));
-            }
-        }
-        Self { methods }
+            line.extend != "direct" && lines().any(is_other)
+        };
+        let runs = blocks.iter().flat_map(Block::runs).map(|run| Method::Run(run.to_owned()));
+        let pairs = lines().filter(is_shared).map(pair);
+        Self { methods: distinct(runs.chain(lines().map(alone)).chain(pairs)) }
     }
 
     /// The places of lines in a chart of several runs.
     pub(super) fn among_runs(&self, lines: &[&Line]) -> Vec<usize> {
-        let place = |line: &&Line| {
-            let pair = Method::Pair(line.run.clone(), line.label.clone());
-            self.place(&pair).or_else(|| self.place(&alone(line)))
-        };
+        let place = |line: &&Line| self.place(&pair(line)).or_else(|| self.place(&alone(line)));
         apart(lines.iter().map(place))
     }
 
@@ -74,6 +63,10 @@ fn alone(line: &Line) -> Method {
     } else {
         Method::Extension(line.label.clone())
     }
+}
+
+fn pair(line: &Line) -> Method {
+    Method::Pair(line.run.clone(), line.label.clone())
 }
 
 /// More methods than colours repeat them: within a chart a repeated colour gives way to one that is free. The baseline

@@ -8,7 +8,6 @@ use crate::grid::Entry;
 use longwave_eval::statistics::{mean, standard_deviation};
 use longwave_eval::{Metric, ResultRow};
 
-/// One measured value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
     pub metric: Metric,
@@ -23,7 +22,6 @@ pub struct Cell {
     pub best: bool,
 }
 
-/// How far a value is off.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Spread {
     /// In the unit of the value.

@@ -5,7 +5,6 @@ use crate::block::{Block, Line};
 use longwave_eval::Metric;
 use longwave_eval::label::assigned;
 
-/// The label of such a row.
 pub(crate) const CHANCE: &str = "chance";
 
 pub(crate) fn is_chance(row: &TableRow) -> bool {
@@ -51,7 +50,6 @@ pub(super) fn rows(block: &Block, metric: Metric) -> Vec<TableRow> {
     .collect()
 }
 
-/// What a guess reaches at each length.
 fn cells<'a>(block: &Block, lines: impl Iterator<Item = &'a Line<'a>>, metric: Metric) -> Vec<Option<Cell>> {
     let lines: Vec<&Line> = lines.collect();
     let at = |length: &usize| {

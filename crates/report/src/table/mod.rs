@@ -23,7 +23,6 @@ const NAMED: usize = 4;
 /// A block of results as a table, lengths across and extensions down.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
-    /// The metric of its cells.
     pub metric: Metric,
     /// What is shown, in a few words.
     pub title: String,
@@ -36,14 +35,11 @@ pub struct Table {
     pub columns: Vec<String>,
     /// One row per run, extension and way to ask a task; below them what a guess reaches.
     pub rows: Vec<TableRow>,
-    /// What the marks mean.
     pub notes: Vec<String>,
 }
 
-/// One run read with one extension.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableRow {
-    /// One label per label column.
     pub labels: Vec<String>,
     /// One cell per column; `None` where nothing was measured.
     pub cells: Vec<Option<Cell>>,
@@ -115,7 +111,6 @@ fn leave_out_other_errors(rows: &mut [TableRow]) {
     }
 }
 
-/// The runs of a block, as a title names them.
 fn runs_of(block: &Block) -> String {
     match block.runs().as_slice() {
         [run] => block.run_label(run),

@@ -4,7 +4,6 @@ use super::Cell;
 use crate::block::{Block, Line};
 use longwave_eval::Metric;
 
-/// The length that lines are sorted by.
 pub(super) fn length_of_order(block: &Block) -> usize {
     let wanted = 8 * block.settings.train_length;
     let longest = block.lengths.last().copied().unwrap_or(wanted);

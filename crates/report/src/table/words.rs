@@ -40,7 +40,6 @@ fn text_and_split(block: &Block) -> String {
     }
 }
 
-/// The tokens of the windows that are scored.
 pub(super) fn layout(settings: &Settings) -> String {
     let text = settings.protocol.in_words(&settings.keys);
     let text = match settings.score {
@@ -64,7 +63,6 @@ pub(super) fn layout(settings: &Settings) -> String {
     }
 }
 
-/// Whether the answers of a task are scored.
 fn has_answers(settings: &Settings) -> bool {
     settings.protocol.material() == Material::Answers
 }
@@ -218,7 +216,6 @@ pub(super) fn marks(block: &Block, cells: &[&Cell], order: Metric, column: &str)
     notes
 }
 
-/// The label of the line that the others are compared with.
 fn against(block: &Block, length: usize) -> String {
     let rows = block.lines.iter().filter_map(|line| line.rows.get(&length)).flatten();
     let recorded =

@@ -248,10 +248,10 @@ fn describe_rollback(why: &Error, step: u64) {
 
 /// Describes what the validation split decided.
 fn describe_selection(selection: &Selection) {
-    for chosen in &selection.evaluation.chosen {
-        let extension = &selection.evaluation.extensions[chosen.place];
+    for (&place, among) in &selection.evaluation.chosen {
+        let extension = &selection.evaluation.extensions[place];
         let config = serde_json::to_value(extension).unwrap_or_default();
-        let values: Vec<String> = match chosen.among.as_object() {
+        let values: Vec<String> = match among.as_object() {
             Some(among) if !among.contains_key("search") => {
                 among.iter().map(|(key, values)| format!("{key} = {} of {values}", config[key])).collect()
             }

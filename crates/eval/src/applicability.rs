@@ -16,7 +16,6 @@ pub struct Obstacle {
     pub entry: usize,
     /// The length, in tokens.
     pub length: usize,
-    /// The reason.
     pub error: Error,
 }
 
@@ -25,7 +24,6 @@ pub struct Obstacle {
 pub struct Applicable {
     /// Those that apply at every length, by kind, with the default of every key.
     pub kinds: Vec<&'static str>,
-    /// The others, with the reason.
     pub left_out: Vec<(&'static str, Error)>,
 }
 

@@ -14,7 +14,6 @@ pub enum ColumnType {
 }
 
 impl ColumnType {
-    /// The name in the reference.
     pub fn name(self) -> &'static str {
         match self {
             Self::Text => "text",
@@ -25,7 +24,6 @@ impl ColumnType {
     }
 }
 
-/// A column of a result file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ColumnInfo {
     pub name: &'static str,
@@ -39,7 +37,6 @@ impl ColumnInfo {
         Self { name, of: ColumnType::Number, meaning: meaning.into() }
     }
 
-    /// A column of words.
     pub fn text(name: &'static str, meaning: &'static str) -> Self {
         Self { name, of: ColumnType::Text, meaning: meaning.into() }
     }

@@ -3,7 +3,6 @@
 use longwave_core::{Error, Result};
 use toml::{Table, Value};
 
-/// The table with every combination of the lists' items.
 pub(crate) fn combinations(table: &Table, lists: &[(&String, &Vec<Value>)]) -> Vec<Table> {
     let mut tables = vec![table.clone()];
     for (key, items) in lists {

@@ -5,71 +5,35 @@ use crate::reference::Reference;
 use crate::sweep::{ExtendEntry, Sweep};
 use crate::windows;
 use longwave_core::Result;
+use longwave_core::in_order::distinct;
 use longwave_data::{Dataset, Note, Split};
 use longwave_position::ExtensionConfig;
+use std::collections::BTreeMap;
 
-/// One evaluation, checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Evaluation {
-    /// Lengths, protocol and windows.
     pub block: ResolvedEvaluate,
     /// Its place in the file, as messages name it.
     pub section: String,
     /// The extensions, in the order of the config, without those that are `pending`.
     pub extensions: Vec<ExtensionConfig>,
-    /// The entries that the validation split decides, see [`select()`](crate::select()).
-    pub pending: Vec<Pending>,
-    /// The entries that it has decided.
-    pub chosen: Vec<Chosen>,
-    /// The reading that the others are compared with.
+    /// The entries that the validation split decides, by their places among the extensions, see
+    /// [`select()`](crate::select()).
+    pub pending: BTreeMap<usize, Sweep>,
+    /// What it has decided: the places, and the alternatives as rows record them.
+    pub chosen: BTreeMap<usize, serde_json::Value>,
     pub reference: Reference,
-    /// Whether the window baseline is measured too.
     pub baseline: bool,
     /// Values that are allowed and most likely a mistake, one sentence each.
     pub warnings: Vec<String>,
-}
-
-/// An entry of `extend` that the validation split decides.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Pending {
-    /// Its index among the extensions of the block.
-    pub place: usize,
-    /// The readings to select from.
-    pub sweep: Sweep,
-}
-
-impl Pending {
-    /// The alternatives, as rows record them: the keys with their lists, or the search.
-    pub fn among(&self, block: &ResolvedEvaluate) -> serde_json::Value {
-        match &self.sweep {
-            Sweep::Values { given, .. } => given.clone(),
-            Sweep::Search(search) => search.recorded(block),
-        }
-    }
-
-    /// What is read of the validation split to decide it, and how many times each of its lengths is.
-    pub fn trials(&self, block: &ResolvedEvaluate) -> (ResolvedEvaluate, usize) {
-        match &self.sweep {
-            Sweep::Values { candidates, .. } => (block.to_choose_on(Split::Valid), candidates.len()),
-            Sweep::Search(search) => search.trials(block),
-        }
-    }
-}
-
-/// An extension that the validation split has decided.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Chosen {
-    /// Its index among the extensions of the block.
-    pub place: usize,
-    /// The alternatives, as rows record them: the keys with their lists, or the search.
-    pub among: serde_json::Value,
 }
 
 impl Evaluation {
     /// Checks one block; `section` is its place in the file.
     pub fn new(config: &EvaluateConfig, section: &str, train_length: usize) -> Result<Self> {
         let block = config.validate(section, train_length)?;
-        let mut evaluation = Self { section: section.to_owned(), ..Self::fixed(block, Vec::new()) };
+        let mut evaluation =
+            Self { section: section.to_owned(), baseline: true, ..Self::fixed(block, Vec::new()) };
         let block = &evaluation.block;
         for (index, value) in block.extend.iter().enumerate() {
             let section = format!("{section}.extend[{index}]");
@@ -86,7 +50,7 @@ impl Evaluation {
                 }
                 ExtendEntry::Sweep(sweep) => {
                     let place = evaluation.extensions.len() + evaluation.pending.len();
-                    evaluation.pending.push(Pending { place, sweep });
+                    evaluation.pending.insert(place, sweep);
                 }
             }
         }
@@ -94,7 +58,7 @@ impl Evaluation {
             let key = format!("{section}.against");
             evaluation.reference = Reference::from_value(value, &key)?;
             let kinds = evaluation.extensions.iter().map(ExtensionConfig::kind);
-            let kinds = kinds.chain(evaluation.pending.iter().map(|pending| pending.sweep.kind()));
+            let kinds = kinds.chain(evaluation.pending.values().map(Sweep::kind));
             evaluation.reference.check(&evaluation.extensions, &kinds.collect::<Vec<_>>(), &key)?;
         }
         Ok(evaluation)
@@ -110,30 +74,28 @@ impl Evaluation {
         self.block.checkpoints == Checkpoints::Best
     }
 
+    /// These readings alone, without the window baseline.
     pub fn fixed(block: ResolvedEvaluate, extensions: Vec<ExtensionConfig>) -> Self {
         Self {
             block,
             section: "evaluate".to_owned(),
             extensions,
-            pending: Vec::new(),
-            chosen: Vec::new(),
+            pending: BTreeMap::new(),
+            chosen: BTreeMap::new(),
             reference: Reference::default(),
-            baseline: true,
+            baseline: false,
             warnings: Vec::new(),
         }
     }
 }
+
 /// How the other texts that evaluations read were read, each text once.
 pub fn notes_of_other_texts(dataset: &Dataset, evaluations: &[Evaluation]) -> Result<Vec<Note>> {
     let mut notes: Vec<Note> = Vec::new();
     for evaluation in evaluations.iter().filter(|evaluation| evaluation.block.corpus.is_some()) {
         let source = evaluation.block.source(dataset)?;
-        for Note { label, text } in &source.notes {
-            let note = Note { label: *label, text: format!("{}: {text}", source.name) };
-            if !notes.contains(&note) {
-                notes.push(note);
-            }
-        }
+        let named = |note: &Note| Note { text: format!("{}: {}", source.name, note.text), ..note.clone() };
+        notes.extend(source.notes.iter().map(named));
     }
-    Ok(notes)
+    Ok(distinct(notes))
 }

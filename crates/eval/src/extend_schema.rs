@@ -7,7 +7,6 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::json;
 use std::borrow::Cow;
 
-/// One entry of `evaluate.extend`.
 #[derive(Debug)]
 pub(crate) struct ExtendSchema;
 

@@ -1,9 +1,9 @@
 //! Chooses the key tokens of a text by a trained model.
 
 use crate::key_tokens::{Document, FORMAT, KeyTokens, ReferenceRun, Rule};
-use crate::measure::{Progress, Subject, needed, reading};
+use crate::measure::{Counter, Progress, Subject, needed, reading};
 use crate::memory_check;
-use crate::plan::Window;
+use crate::plan::Plan;
 use crate::scorer::Scorer;
 use crate::source::Source;
 use longwave_core::memory_check::available;
@@ -14,11 +14,9 @@ use longwave_position::ExtensionConfig;
 /// What key tokens are chosen by, and of which text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choice {
-    /// What makes a token one of them.
     pub rule: Rule,
     /// Other text than the corpus of the reference run.
     pub corpus: Option<String>,
-    /// The part of it.
     pub split: Split,
 }
 
@@ -52,18 +50,14 @@ pub fn choose(
         .hint("give a smaller `--short`, or a corpus of longer documents"));
     }
     let direct = ExtensionConfig::from_value(&"direct".into(), "extend")?;
-    let total = plans.iter().flat_map(|plan| &plan.windows).map(Window::reading).sum();
-    let mut done = 0;
+    let mut counter = Counter::new(plans.iter().map(Plan::tokens_read).sum(), show);
     let mut scores = Vec::new();
     for plan in &plans {
         let length = plan.longest_reading();
         memory_check::check(length, needed(plan, subject.resolved).reading, available())?;
         let read = reading(&subject.model.position, &direct, subject.config.train.length, length)?;
         let scorer = Scorer { model: subject.model, text: &text, device: subject.device };
-        scores.push(scorer.scores(plan, &read, &mut |tokens| {
-            done += tokens;
-            show(Progress { done, total })
-        })?);
+        scores.push(scorer.scores(plan, &read, &mut |tokens| counter.read(tokens))?);
     }
     let key = rule.key_tokens(&documents, &scores[0], &scores[1]);
     let chosen = KeyTokens {

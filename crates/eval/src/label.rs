@@ -16,7 +16,6 @@ pub fn differing_keys(configs: &[Value]) -> Vec<String> {
     keys
 }
 
-/// A key with its value in a label.
 pub fn assigned(key: &str, value: &Value) -> String {
     format!("{key} = {}", shown(value))
 }

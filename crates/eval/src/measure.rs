@@ -2,6 +2,7 @@
 
 use crate::bigram;
 use crate::block::ResolvedEvaluate;
+use crate::combinations::as_json;
 use crate::diagnostics;
 use crate::evaluation::Evaluation;
 use crate::key_tokens::OpenedKeys;
@@ -31,19 +32,13 @@ use std::rc::Rc;
 /// A trained model and what its rows say about it.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
-    /// What was trained.
     pub config: &'a RunConfig,
-    /// The run's identity.
     pub config_hash: &'a str,
-    /// The model's sizes.
     pub resolved: &'a Resolved,
     /// The weights, without gradients.
     pub model: &'a Gpt,
-    /// The corpus.
     pub dataset: &'a Dataset,
-    /// Where the model is.
     pub device: &'a Device,
-    /// The device in words.
     pub device_name: &'a str,
     /// Whether the device gives the same bits again, where that is known.
     pub repeatable: Option<bool>,
@@ -51,13 +46,10 @@ pub struct Subject<'a> {
     pub threads: usize,
     /// `last`, `previous`, `best`, or the end of a stage such as `stage-0`.
     pub checkpoint: &'a str,
-    /// Steps of that checkpoint.
     pub step: u64,
-    /// Stage of that checkpoint.
     pub stage: usize,
 }
 
-/// One measurement that is to be made.
 #[derive(Clone, Debug)]
 pub(crate) struct Measurement {
     pub(crate) settings: Settings,
@@ -82,8 +74,25 @@ pub(crate) struct Measurement {
 pub struct Progress {
     /// Tokens read.
     pub done: usize,
-    /// Tokens to read in all.
     pub total: usize,
+}
+
+/// Counts the tokens that are read, and shows how far the work has come.
+pub(crate) struct Counter<'a> {
+    done: usize,
+    pub(crate) total: usize,
+    show: &'a mut dyn FnMut(Progress) -> Result<()>,
+}
+
+impl<'a> Counter<'a> {
+    pub(crate) fn new(total: usize, show: &'a mut dyn FnMut(Progress) -> Result<()>) -> Self {
+        Self { done: 0, total, show }
+    }
+
+    pub(crate) fn read(&mut self, tokens: usize) -> Result<()> {
+        self.done = (self.done + tokens).min(self.total);
+        (self.show)(Progress { done: self.done, total: self.total })
+    }
 }
 
 /// Makes all measurements of an evaluation that are not among the `known` rows; rows come in the order
@@ -107,9 +116,8 @@ pub fn evaluate(
     {
         keys.keys.check_model(subject.config_hash, &evaluation.section, file)?;
     }
-    let total = tasks.iter().map(|task| tokens_read(&task.plan)).sum();
-    let mut done = 0;
     let plans: Vec<&Plan> = tasks.iter().map(|task| &task.plan).collect();
+    let mut counter = Counter::new(plans.iter().map(|plan| plan.tokens_read()).sum(), show);
     // Nothing is looked up where all is known.
     let seen = OnceCell::new();
     let known = known.iter().map(|row| Ok((row.identity()?, row))).collect::<Result<HashMap<_, _>>>()?;
@@ -131,19 +139,14 @@ pub fn evaluate(
             if row.chosen_among != finished.chosen_among {
                 store(&row)?;
             }
-            done += tokens_read(&task.plan);
-            show(Progress { done, total })?;
+            counter.read(task.plan.tokens_read())?;
         } else if let Some(twin) = twin {
             row = ResultRow { settings: row.settings, ..rows[twin].clone() };
-            done += tokens_read(&task.plan);
             store(&row)?;
-            show(Progress { done, total })?;
+            counter.read(task.plan.tokens_read())?;
         } else {
             let scorer = Scorer { model: subject.model, text: &task.text, device: subject.device };
-            let scores = scorer.scores(&task.plan, &task.reading, &mut |tokens| {
-                done += tokens;
-                show(Progress { done, total })
-            })?;
+            let scores = scorer.scores(&task.plan, &task.reading, &mut |tokens| counter.read(tokens))?;
             let (plan, scores) = match &task.keys {
                 Some(keys) => keys.keys.only(&task.plan, &scores),
                 None => (task.plan.clone(), scores),
@@ -151,7 +154,8 @@ pub fn evaluate(
             let mut tally = scorer.tally(&plan, &scores, &task.parts);
             if evaluation.block.protocol.material() == Material::Watched {
                 let train_length = evaluation.block.train_length;
-                let mut read = |_| show(Progress { done, total });
+                // These windows are counted already.
+                let mut read = |_| counter.read(0);
                 let of_attention =
                     diagnostics::sums(subject, task, &plan, train_length, tally.of_documents(), &mut read)?;
                 tally = tally.with(of_attention);
@@ -184,22 +188,14 @@ pub(crate) fn mean_loss(
     show: &mut dyn FnMut(Progress) -> Result<()>,
 ) -> Result<f64> {
     let tasks = measurements(&subject.model.position, subject.resolved, source, evaluation)?;
-    let total = tasks.iter().map(|task| tokens_read(&task.plan)).sum();
-    let (mut done, mut sum) = (0, 0.0);
+    let mut counter = Counter::new(tasks.iter().map(|task| task.plan.tokens_read()).sum(), show);
+    let mut sum = 0.0;
     for task in &tasks {
         let scorer = Scorer { model: subject.model, text: &task.text, device: subject.device };
-        let scores = scorer.scores(&task.plan, &task.reading, &mut |tokens| {
-            done += tokens;
-            show(Progress { done, total })
-        })?;
-        let values = scorer.tally(&task.plan, &scores, &task.parts).values(task.text.material());
-        sum += values.and_then(|values| values.get("nll")).unwrap_or(f64::NAN);
+        let mut progress = |tokens| counter.read(tokens);
+        sum += scorer.mean_loss(&task.plan, &task.reading, &task.parts, &mut progress)?;
     }
     Ok(sum / tasks.len() as f64)
-}
-
-fn tokens_read(plan: &Plan) -> usize {
-    plan.windows.iter().map(Window::reading).sum()
 }
 
 /// Every measurement of an evaluation, each checked.
@@ -218,10 +214,23 @@ pub(crate) fn measurements(
     let section = &evaluation.section;
     let keys = block.key_tokens.as_ref().map(|file| OpenedKeys::open(file, section, source).map(Rc::new));
     let keys = keys.transpose()?;
+    let task = |block: &ResolvedEvaluate, length, extend: &str, reading, text, plan: Plan| {
+        Ok::<_, Error>(Measurement {
+            settings: settings(block, source, length, extend)?,
+            extend: extend.to_owned(),
+            extension: None,
+            extend_config: Value::Null,
+            chosen_among: None,
+            reading,
+            text,
+            need: needed(&plan, resolved),
+            plan,
+            parts: parts.clone(),
+            keys: keys.clone(),
+        })
+    };
     for (place, extension) in evaluation.extensions.iter().enumerate() {
-        let chosen = evaluation.chosen.iter().find(|chosen| chosen.place == place);
-        let extend_config = serde_json::to_value(extension)
-            .map_err(|error| Error::failed(format!("an extension cannot be written as JSON: {error}")))?;
+        let extend_config = as_json(extension)?;
         for (block, length) in each(block) {
             block.protocol.check_memory(&block.keys, length, resolved, free)?;
             let text = block.text(length, source)?;
@@ -229,20 +238,13 @@ pub(crate) fn measurements(
             if let (Some(keys), Some(file)) = (&keys, &block.key_tokens) {
                 keys.keys.check_plan(&plan, section, file)?;
             }
-            let need = needed(&plan, resolved);
-            memory_check::check(length, need.reading, free)?;
+            memory_check::check(length, needed(&plan, resolved).reading, free)?;
+            let reading = reading(model, extension, block.train_length, length)?;
             tasks.push(Measurement {
-                settings: settings(&block, source, length, extension.kind())?,
-                extend: extension.kind().to_owned(),
                 extension: Some(extension.clone()),
                 extend_config: extend_config.clone(),
-                chosen_among: chosen.map(|chosen| chosen.among.clone()),
-                reading: reading(model, extension, block.train_length, length)?,
-                text,
-                need,
-                plan,
-                parts: parts.clone(),
-                keys: keys.clone(),
+                chosen_among: evaluation.chosen.get(&place).cloned(),
+                ..task(&block, length, extension.kind(), reading, text, plan)?
             });
         }
     }
@@ -251,19 +253,7 @@ pub(crate) fn measurements(
         let mut plan = truncate(&block.windows(length, &text)?, block.train_length, block.exact);
         // Between two answers there is nothing to score.
         plan.windows.retain(|it| text.scored(it.document, it.first..it.end).next().is_some());
-        tasks.push(Measurement {
-            settings: settings(&block, source, length, WINDOW_BASELINE)?,
-            extend: WINDOW_BASELINE.to_owned(),
-            extension: None,
-            extend_config: Value::Null,
-            chosen_among: None,
-            reading: model.clone(),
-            text,
-            need: needed(&plan, resolved),
-            plan,
-            parts: parts.clone(),
-            keys: keys.clone(),
-        });
+        tasks.push(task(&block, length, WINDOW_BASELINE, model.clone(), text, plan)?);
     }
     Ok(tasks)
 }
@@ -359,26 +349,19 @@ fn blank(
     }
 }
 
-/// The tokens that are scored.
-fn scored_tokens(text: &Text, plan: &Plan) -> impl Iterator<Item = u32> {
-    plan.windows.iter().flat_map(|window| {
-        let targets = window.first..window.end;
-        let tokens = text.read(window.document, targets.clone());
-        text.scored(window.document, targets).map(move |token| tokens[token - window.first])
-    })
+/// The places of a window that are scored, and their tokens.
+fn scored(text: &Text, window: &Window) -> impl Iterator<Item = (usize, u32)> {
+    let (first, targets) = (window.first, window.first..window.end);
+    let tokens = text.read(window.document, targets.clone());
+    text.scored(window.document, targets).map(move |place| (place, tokens[place - first]))
 }
 
 /// How many of the scored tokens are the unknown one, and how many bytes of their text the tokenizer does not know or leaves out.
 fn unread(text: &Text, plan: &Plan, unknown: Option<u32>) -> (u64, u64) {
     let (mut tokens, mut bytes) = (0, 0);
     for window in &plan.windows {
-        let targets = window.first..window.end;
-        bytes += text.lost_bytes(window.document, targets.clone());
-        let Some(unknown) = unknown else { continue };
-        let ids = text.read(window.document, targets.clone());
-        for place in
-            text.scored(window.document, targets).filter(|place| ids[place - window.first] == unknown)
-        {
+        bytes += text.lost_bytes(window.document, window.first..window.end);
+        for (place, _) in scored(text, window).filter(|(_, token)| Some(*token) == unknown) {
             tokens += 1;
             bytes += text.bytes(window.document, place..place + 1);
         }
@@ -386,7 +369,6 @@ fn unread(text: &Text, plan: &Plan, unknown: Option<u32>) -> (u64, u64) {
     (tokens, bytes)
 }
 
-/// Fills in what was measured.
 fn measure(
     row: &mut ResultRow,
     evaluation: &Evaluation,
@@ -399,7 +381,8 @@ fn measure(
         .values(block.protocol.material())
         .ok_or_else(|| Error::failed(format!("no token was scored at length {}", task.settings.length)))?;
     if task.text.material() == Material::Answers {
-        row.values.set(CHANCE, share_of_most_frequent(scored_tokens(&task.text, plan)));
+        let targets = plan.windows.iter().flat_map(|window| scored(&task.text, window));
+        row.values.set(CHANCE, share_of_most_frequent(targets.map(|(_, token)| token)));
     }
     row.positions = block
         .protocol

@@ -11,7 +11,6 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
     Ok(Option::deserialize(deserializer)?.unwrap_or(f64::NAN))
 }
 
-/// A list of them, for serialization.
 pub(crate) fn finite(values: &[f64]) -> Vec<Option<f64>> {
     values.iter().map(|value| value.is_finite().then_some(*value)).collect()
 }

@@ -23,7 +23,6 @@ impl Window {
         self.end - 1 - self.start
     }
 
-    /// How many targets are scored.
     pub fn targets(&self) -> usize {
         self.end - self.first
     }
@@ -32,16 +31,18 @@ impl Window {
 /// The windows of one measurement, in the order of the documents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// What is read and scored.
     pub windows: Vec<Window>,
     /// Documents too short for one window.
     pub skipped_documents: usize,
 }
 
 impl Plan {
-    /// The targets of all windows together.
     pub fn targets(&self) -> usize {
         self.windows.iter().map(Window::targets).sum()
+    }
+
+    pub fn tokens_read(&self) -> usize {
+        self.windows.iter().map(Window::reading).sum()
     }
 
     /// The longest reading, in tokens; 0 for an empty plan.

@@ -13,7 +13,6 @@ use longwave_position::ExtensionConfig;
 use longwave_position::extensions;
 use toml::Value;
 
-/// The reading that is subtracted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Reference {
     /// The context truncated to the last L tokens.
@@ -53,7 +52,6 @@ impl Reference {
         }
     }
 
-    /// Whether a row is of this reading.
     pub fn is(&self, row: &ResultRow) -> bool {
         match self {
             Self::WindowBaseline => row.extend == WINDOW_BASELINE,

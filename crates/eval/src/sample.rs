@@ -8,7 +8,6 @@ use longwave_data::{Dataset, Split};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
     pub split: Split,
-    /// The tokens of each window.
     pub windows: Vec<Vec<u32>>,
     /// The documents that they lie in, or the sequences of a task.
     pub documents: usize,

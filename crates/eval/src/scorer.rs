@@ -16,13 +16,11 @@ use std::ops::Range;
 /// Tokens of one forward pass: windows of one shape are read together up to this many.
 const TOKENS_AT_ONCE: usize = 8192;
 
-/// A model and the text it is read on.
 #[derive(Clone, Copy, Debug)]
 pub struct Scorer<'a> {
     /// The model, without gradients.
     pub model: &'a Gpt,
     pub text: &'a Text,
-    /// Where the model is.
     pub device: &'a Device,
 }
 
@@ -65,7 +63,19 @@ impl Scorer<'_> {
         tally
     }
 
-    /// The scores of windows of one shape.
+    /// The mean loss of a plan in nats per token; NaN where nothing is scored.
+    pub(crate) fn mean_loss(
+        &self,
+        plan: &Plan,
+        reading: &Reading,
+        parts: &Parts,
+        progress: &mut Progress<'_>,
+    ) -> Result<f64> {
+        let scores = self.scores(plan, reading, progress)?;
+        let values = self.tally(plan, &scores, parts).values(self.text.material());
+        Ok(values.and_then(|values| values.get("nll")).unwrap_or(f64::NAN))
+    }
+
     fn batch(
         &self,
         windows: &[&Window],

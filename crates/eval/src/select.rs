@@ -4,7 +4,7 @@
 //! loss, averaged over the lengths, is read on the block's own split. The rows of the validation split are kept
 //! like all others, so nothing is measured twice, and a search that was made is found again among them.
 
-use crate::evaluation::{Chosen, Evaluation, Pending};
+use crate::evaluation::Evaluation;
 use crate::measure::{Progress, Subject, evaluate, measurements};
 use crate::memory_check::Need;
 use crate::row::ResultRow;
@@ -15,6 +15,7 @@ use longwave_core::{Error, Result};
 use longwave_data::{Dataset, Split};
 use longwave_model::resolved::Resolved;
 use longwave_position::{ExtensionConfig, Reading};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// An evaluation with nothing left open, and what was measured to get there.
@@ -22,7 +23,6 @@ use std::path::Path;
 pub struct Selection {
     /// The evaluation, every entry of `extend` one extension.
     pub evaluation: Evaluation,
-    /// The rows of the validation split.
     pub tried: Vec<ResultRow>,
 }
 
@@ -39,10 +39,10 @@ pub fn select(
     store: &mut dyn FnMut(&ResultRow) -> Result<()>,
     show: &mut dyn FnMut(Progress) -> Result<()>,
 ) -> Result<Selection> {
-    let mut decided = Evaluation { pending: Vec::new(), ..evaluation.clone() };
+    let mut decided = Evaluation { pending: BTreeMap::new(), ..evaluation.clone() };
     let mut tried = Vec::new();
-    for pending in &evaluation.pending {
-        let (found, rows) = match &pending.sweep {
+    for (&place, sweep) in &evaluation.pending {
+        let (found, rows) = match sweep {
             Sweep::Values { candidates, .. } => {
                 let trials = on(Split::Valid, evaluation, candidates);
                 let rows = evaluate(subject, &trials, known, None, store, show)?;
@@ -53,8 +53,8 @@ pub fn select(
                 (one.found(&row)?, vec![row])
             }
         };
-        decided.extensions.insert(pending.place, found);
-        decided.chosen.push(Chosen { place: pending.place, among: pending.among(&evaluation.block) });
+        decided.extensions.insert(place, found);
+        decided.chosen.insert(place, sweep.among(&evaluation.block));
         tried.extend(rows);
     }
     Ok(Selection { evaluation: decided, tried })
@@ -87,7 +87,7 @@ fn check_pending(
     evaluation: &Evaluation,
 ) -> Result<()> {
     let choosing = |error: Error| error.context("choosing on the validation split");
-    for Pending { sweep, .. } in &evaluation.pending {
+    for sweep in evaluation.pending.values() {
         let measured = match sweep {
             Sweep::Values { candidates, .. } => {
                 measurements(model, resolved, source, &on(evaluation.block.split, evaluation, candidates))?;
@@ -95,7 +95,7 @@ fn check_pending(
             }
             Sweep::Search(search) => {
                 let (block, extension) = search.check(model, &evaluation.block)?;
-                Evaluation { baseline: false, ..Evaluation::fixed(block, vec![extension]) }
+                Evaluation::fixed(block, vec![extension])
             }
         };
         let validation = measured.block.source(dataset).map_err(|error| {
@@ -112,8 +112,7 @@ fn check_pending(
 
 /// The readings of a list on a split, in the layout of the block.
 fn on(split: Split, evaluation: &Evaluation, extensions: &[ExtensionConfig]) -> Evaluation {
-    let block = evaluation.block.to_choose_on(split);
-    Evaluation { baseline: false, ..Evaluation::fixed(block, extensions.to_vec()) }
+    Evaluation::fixed(evaluation.block.to_choose_on(split), extensions.to_vec())
 }
 
 /// The reading with the lowest loss, averaged over the lengths; of equals the first. Rows come in the order of

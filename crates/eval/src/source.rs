@@ -12,7 +12,6 @@ pub struct Source<'a> {
     dataset: &'a Dataset,
     tokens: TokenFile,
     split: Split,
-    /// The task that is asked.
     task: Option<TaskConfig>,
     /// The corpus as written, or the task.
     pub name: String,
@@ -77,7 +76,6 @@ impl<'a> Source<'a> {
         self.dataset.tokenizer().unknown()
     }
 
-    /// The hash of the tokenizer whose tokens are read.
     pub fn tokenizer_hash(&self) -> Result<String> {
         Ok(sha256_of(self.dataset.tokenizer().to_json()?.as_bytes()))
     }

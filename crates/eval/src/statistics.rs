@@ -23,7 +23,6 @@ pub fn standard_deviation(numbers: &[f64]) -> Option<f64> {
     Some((squares / (numbers.len() - 1) as f64).sqrt())
 }
 
-/// A weighted mean over documents.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mean {
     /// `sum_d S_d / sum_d n_d`.
@@ -111,20 +110,6 @@ mod tests {
         assert_eq!(standard_deviation(&[2.0]), None);
         assert_eq!(standard_deviation(&[1.0, 2.0, 3.0]), Some(1.0));
         assert_eq!(mean(&[]), None);
-    }
-
-    #[test]
-    fn equal_documents_have_the_error_of_their_means() {
-        // Document means 2, 3, 4: sd 1, over the root of 3 documents; the empty one is not counted.
-        let mean = mean_over_documents(&[4.0, 6.0, 0.0, 8.0], &[2, 2, 0, 2]).unwrap();
-        assert_eq!((mean.mean, mean.documents), (3.0, 3));
-        assert!((mean.se.unwrap() - 1.0 / 3f64.sqrt()).abs() < 1e-15);
-    }
-
-    #[test]
-    fn one_document_has_no_error_and_none_has_no_mean() {
-        assert_eq!(mean_over_documents(&[3.0], &[2]).unwrap(), Mean { mean: 1.5, se: None, documents: 1 });
-        assert_eq!(mean_over_documents(&[0.0], &[0]), None);
     }
 
     #[test]

@@ -5,10 +5,12 @@
 //! (`temperature`). Which of the readings is reported is decided
 //! on the validation split, see [`select()`](crate::select()).
 
+use crate::block::ResolvedEvaluate;
 use crate::combinations::{as_json, combinations};
 use crate::search::Search;
 use longwave_core::config::kind_and_rest;
 use longwave_core::{Error, Result};
+use longwave_data::Split;
 use longwave_position::ExtensionConfig;
 use toml::{Table, Value};
 
@@ -23,9 +25,7 @@ pub enum ExtendEntry {
 /// The readings that the validation split selects from.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Sweep {
-    /// The combinations of listed values.
     Values {
-        /// The keys given as lists, with their lists.
         given: serde_json::Value,
         /// Every combination, in the order of the lists, the last key fastest.
         candidates: Vec<ExtensionConfig>,
@@ -88,11 +88,26 @@ impl Sweep {
         }
     }
 
-    /// The kind of its extension.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Values { candidates, .. } => candidates[0].kind(),
             Self::Search(_) => "longrope",
+        }
+    }
+
+    /// The alternatives, as rows record them: the keys with their lists, or the search.
+    pub fn among(&self, block: &ResolvedEvaluate) -> serde_json::Value {
+        match self {
+            Self::Values { given, .. } => given.clone(),
+            Self::Search(search) => search.recorded(block),
+        }
+    }
+
+    /// What is read of the validation split to decide, and how many times each of its lengths is.
+    pub fn trials(&self, block: &ResolvedEvaluate) -> (ResolvedEvaluate, usize) {
+        match self {
+            Self::Values { candidates, .. } => (block.to_choose_on(Split::Valid), candidates.len()),
+            Self::Search(search) => search.trials(block),
         }
     }
 }
@@ -123,7 +138,6 @@ fn are_values(kind: &str, key: &str, items: &[Value]) -> bool {
     !ExtensionConfig::takes_list(kind, key) || nested(items)
 }
 
-/// Whether every item is a list itself.
 fn nested(items: &[Value]) -> bool {
     !items.is_empty() && items.iter().all(Value::is_array)
 }

@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use toml::Table;
 
-/// One value for each key that is given.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TaskKeys(Map<String, Value>);
@@ -56,12 +55,10 @@ impl TaskKeys {
         self.0.is_empty()
     }
 
-    /// Keys with their values, in their order.
     pub fn fields(&self) -> &Map<String, Value> {
         &self.0
     }
 
-    /// The task that is asked.
     pub(crate) fn applied(&self, task: &TaskConfig) -> Result<TaskConfig> {
         let table = Table::try_from(&self.0)
             .map_err(|error| Error::failed(format!("`evaluate.task` cannot be written as TOML: {error}")))?;

@@ -3,14 +3,12 @@
 use longwave_data::{Questions, TokenFile};
 use std::ops::Range;
 
-/// The documents that a measurement reads.
 #[derive(Clone, Debug)]
 pub struct Text {
     tokens: TokenFile,
     form: Form,
 }
 
-/// What the documents of a text are made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Material {
     /// Text as it was written.
@@ -32,13 +30,17 @@ impl Material {
 
 #[derive(Clone, Debug)]
 enum Form {
-    /// As they are.
     Documents,
     /// Passages of so many tokens, each repeated to a window of `length + 1`, see
     /// [`crate::protocols::repeated_text::repeated_text`].
-    Tiled { passage: usize, length: usize },
+    Tiled {
+        passage: usize,
+        length: usize,
+    },
     /// Sequences of a task, with the answers of each that are scored, in order.
-    Questions { answers: Vec<Vec<Range<usize>>> },
+    Questions {
+        answers: Vec<Vec<Range<usize>>>,
+    },
 }
 
 impl Text {
@@ -81,7 +83,6 @@ impl Text {
         })
     }
 
-    /// What its documents are made of.
     pub fn material(&self) -> Material {
         match self.form {
             Form::Documents => Material::Documents,
@@ -122,7 +123,6 @@ impl Text {
         }
     }
 
-    /// The token that texts begin with, if there is one.
     pub(crate) fn bos(&self) -> Option<u32> {
         self.tokens.bos()
     }

@@ -23,7 +23,6 @@ use std::path::Path;
 pub struct TokenLog {
     file: AtomicFile,
     is_csv: bool,
-    /// What is there already.
     before: Option<BufReader<File>>,
 }
 
@@ -79,7 +78,6 @@ impl TokenLog {
         Ok(())
     }
 
-    /// Moves the file into place.
     pub fn finish(mut self) -> Result<()> {
         if let Some(before) = &mut self.before
             && before.read(&mut [0]).is_ok_and(|more| more > 0)

@@ -243,7 +243,7 @@ mod tests {
             config.unwrap().evaluations()[0].clone()
         };
         let test = block("test");
-        assert_eq!((test.extensions.len(), test.pending.len(), test.pending[0].place), (2, 1, 1));
+        assert_eq!((test.extensions.len(), test.pending.into_keys().collect::<Vec<_>>()), (2, vec![1]));
         let valid = block("valid");
         assert_eq!((valid.extensions.len(), valid.pending.len()), (4, 0));
     }

@@ -5,17 +5,15 @@ use crate::plan::{Job, Plan};
 use longwave_core::{Error, Result};
 use longwave_data::DataConfig;
 use longwave_eval::plan::truncate;
-use longwave_eval::{EvaluateConfig, ResolvedEvaluate, Window};
+use longwave_eval::{EvaluateConfig, ResolvedEvaluate};
 use longwave_experiment::Config;
 use longwave_model::size::training_flops;
 use std::collections::HashMap;
 
 /// What runs read: their corpora and tasks, and other text that evaluations name.
 pub trait Corpora {
-    /// Tokens of the vocabulary.
     fn vocab_size(&mut self, data: &DataConfig) -> Result<usize>;
 
-    /// What an evaluation reads at one of its lengths.
     fn windows(
         &mut self,
         data: &DataConfig,
@@ -26,7 +24,6 @@ pub trait Corpora {
     fn check_validation(&mut self, config: &Config) -> Result<()>;
 }
 
-/// What a run, or several, take.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cost {
     pub training_tokens: f64,
@@ -44,7 +41,6 @@ impl Cost {
         self.training_flops + self.evaluation_flops
     }
 
-    /// Adds another cost.
     pub fn add(&mut self, other: &Self) {
         self.training_tokens += other.training_tokens;
         self.training_flops += other.training_flops;
@@ -108,7 +104,6 @@ pub fn check_texts(plan: &Plan, runs: &[usize], corpora: &mut dyn Corpora) -> Re
     Ok(())
 }
 
-/// Lengths, and the tokens read at each.
 type Readings = Vec<(usize, f64)>;
 
 /// Tokens read at each length, over all evaluations of a job.
@@ -122,12 +117,12 @@ fn readings_of(job: &Job, corpora: &mut dyn Corpora) -> Option<Readings> {
         let before = readings.len();
         let mut plan =
             |block: &ResolvedEvaluate, length| corpora.windows(&job.config.run.data, block, length).ok();
-        let trials = evaluation.pending.iter().map(|pending| pending.trials(block));
+        let trials = evaluation.pending.values().map(|sweep| sweep.trials(block));
         let reported = (block.clone(), evaluation.extensions.len() + evaluation.pending.len());
         for (block, times) in std::iter::once(reported).chain(trials) {
             for &length in &block.lengths {
-                readings
-                    .push((length, (tokens_read(&plan(&block, length)?) * times * block.tasks.len()) as f64));
+                let tokens = plan(&block, length)?.tokens_read() * times * block.tasks.len();
+                readings.push((length, tokens as f64));
             }
         }
         let mut baselines = Vec::new();
@@ -135,7 +130,7 @@ fn readings_of(job: &Job, corpora: &mut dyn Corpora) -> Option<Readings> {
             let baseline = truncate(&plan(block, length)?, block.train_length, block.exact);
             // Past 2L the baseline is the same at every length, and is read once.
             if !baselines.contains(&baseline) {
-                readings.push((block.train_length, tokens_read(&baseline) as f64));
+                readings.push((block.train_length, baseline.tokens_read() as f64));
                 baselines.push(baseline);
             }
         }
@@ -144,10 +139,6 @@ fn readings_of(job: &Job, corpora: &mut dyn Corpora) -> Option<Readings> {
         }
     }
     Some(readings)
-}
-
-fn tokens_read(plan: &longwave_eval::Plan) -> usize {
-    plan.windows.iter().map(Window::reading).sum()
 }
 
 fn cost(job: &Job, vocab_size: usize, readings: &[(usize, f64)]) -> Option<Cost> {
@@ -178,6 +169,7 @@ fn cost(job: &Job, vocab_size: usize, readings: &[(usize, f64)]) -> Option<Cost>
 mod tests {
     use super::*;
     use crate::plan::tests::{plan, task_plan};
+    use longwave_eval::Window;
 
     /// So many documents of 2,000 tokens in every split, one of them in other text; questions of 100 tokens.
     struct Documents {

@@ -50,9 +50,9 @@ impl Extension {
         let json = |extension: &ExtensionConfig| serde_json::to_value(extension).unwrap_or_default();
         let fixed = evaluation.extensions.iter();
         let fixed = fixed.map(|one| Self::of_config(one.kind(), &json(one)));
-        let chosen = evaluation.pending.iter().map(|pending| {
-            let config = pending.sweep.candidates().first().map(json).unwrap_or_default();
-            Self::chosen(pending.sweep.kind(), &config, &pending.among(&evaluation.block))
+        let chosen = evaluation.pending.values().map(|sweep| {
+            let config = sweep.candidates().first().map(json).unwrap_or_default();
+            Self::chosen(sweep.kind(), &config, &sweep.among(&evaluation.block))
         });
         let baseline = Self::of_config(WINDOW_BASELINE, &Value::Null);
         let all: Vec<Self> = fixed.chain(chosen).chain([baseline]).collect();

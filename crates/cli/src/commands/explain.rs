@@ -132,8 +132,8 @@ fn explained(run: &Path, arguments: &Arguments, machine: &Machine) -> Result<Exp
     }
     let block: EvaluateConfig = longwave_core::config::read(&block, "explain")?;
     let evaluation = Evaluation::new(&block, "explain", train)?;
-    if let Some(pending) = evaluation.pending.first() {
-        let kind = pending.sweep.kind();
+    if let Some(sweep) = evaluation.pending.values().next() {
+        let kind = sweep.kind();
         return Err(Error::usage(format!("`--extend`: `{kind}` has a list in the place of a value"))
             .hint("give one value at a time; `longwave eval` selects among several"));
     }

@@ -97,7 +97,6 @@ pub struct ResolvedEvaluate {
     /// Which windows are read and which of their tokens are scored.
     pub protocol: Protocol,
     pub corpus: Option<String>,
-    /// The part of the corpus to read.
     pub split: Split,
     pub checkpoints: Checkpoints,
     /// The file of key tokens, where these alone are scored.
@@ -106,7 +105,6 @@ pub struct ResolvedEvaluate {
     pub tasks: Vec<TaskKeys>,
     /// Length of the first training stage, in tokens.
     pub train_length: usize,
-    /// The keys of the protocol.
     pub keys: Keys,
     /// Whether the window baseline reads every target for itself.
     pub exact: bool,
@@ -222,7 +220,6 @@ impl EvaluateConfig {
         }
     }
 
-    /// How the task is asked.
     fn tasks(&self, section: &str) -> Result<Vec<TaskKeys>> {
         let section = format!("{section}.task");
         let Some(given) = &self.task else { return Ok(vec![TaskKeys::default()]) };
@@ -314,12 +311,10 @@ impl ResolvedEvaluate {
         Self { split, key_tokens: None, ..self.clone() }
     }
 
-    /// Which of the protocol's tokens it scores.
     pub fn tokens(&self) -> ScoredTokens {
         if self.key_tokens.is_some() { ScoredTokens::Key } else { ScoredTokens::All }
     }
 
-    /// Where its documents come from.
     pub fn source<'a>(&self, dataset: &'a Dataset) -> Result<Source<'a>> {
         Source::open(dataset, self.corpus.as_deref(), self.split)
     }
@@ -378,7 +373,6 @@ impl ResolvedEvaluate {
     }
 }
 
-/// The error where a split has nothing to score.
 fn no_text(split: Split) -> Error {
     Error::usage(format!("the {split} split holds no text to score")).hint(format!(
         "its files are in a folder `{split}`, or have `{split}` in their names; where there are none, training with \

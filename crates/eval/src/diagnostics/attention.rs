@@ -1,6 +1,5 @@
 //! What attention of a trained model shows while it reads: spread, unseen angles, bands and ranks, head by head.
 
-use super::angles::SeenAngles;
 use super::bands;
 use super::finding::Diagnostic;
 use super::gather::{Gathered, Key};
@@ -25,22 +24,13 @@ const SINK: f64 = 0.3;
 /// What is read back, for an error.
 const ATTENTION: &str = "the attention";
 
-/// What is looked at.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Watched<'a> {
-    pub(crate) model: &'a Gpt,
-    /// How texts are read now.
-    pub(crate) reading: &'a Reading,
-    /// The length that distances are held against: L.
-    pub(crate) train_length: usize,
-    /// What training showed to each layer.
-    pub(crate) shown: &'a [Option<ShownAngles>],
-}
-
-/// Watches texts.
 #[derive(Debug)]
-pub(crate) struct Watcher<'a> {
-    of: Watched<'a>,
+pub(super) struct Watcher<'a> {
+    model: &'a Gpt,
+    reading: &'a Reading,
+    /// The length that distances are held against: L.
+    train_length: usize,
+    shown: &'a [Option<ShownAngles>],
     /// The share of bands at unseen angles, `[queries, keys]`, by tokens of the text, layer, first query, first key and keys: alike for every
     /// text of that length; none where nothing turns.
     views: BTreeMap<[usize; 5], Option<Vec<f32>>>,
@@ -51,13 +41,21 @@ pub(crate) struct Watcher<'a> {
 }
 
 impl<'a> Watcher<'a> {
-    pub(crate) fn new(of: Watched<'a>) -> Self {
-        let layers = 0..of.model.blocks.len();
+    pub(super) fn new(
+        model: &'a Gpt,
+        reading: &'a Reading,
+        train_length: usize,
+        shown: &'a [Option<ShownAngles>],
+    ) -> Self {
+        let layers = 0..model.blocks.len();
         Self {
-            of,
+            model,
+            reading,
+            train_length,
+            shown,
             views: BTreeMap::new(),
-            rotations: layers.clone().map(|layer| of.reading.rotation(layer)).collect(),
-            geometries: layers.map(|layer| of.reading.geometry(layer)).collect(),
+            rotations: layers.clone().map(|layer| reading.rotation(layer)).collect(),
+            geometries: layers.map(|layer| reading.geometry(layer)).collect(),
             preferred: BTreeMap::new(),
         }
     }
@@ -70,7 +68,7 @@ impl<'a> Watcher<'a> {
         document: usize,
         gathered: &mut Gathered,
     ) -> Result<()> {
-        let Watched { model, reading, .. } = self.of;
+        let Self { model, reading, .. } = *self;
         let positions = reading.layout().positions(tokens.len());
         let device = model.embedding.device();
         let tokens = upload(tokens, [1, tokens.len()], &device);
@@ -92,7 +90,7 @@ impl<'a> Watcher<'a> {
         let place = [positions.len(), layer, shown.queries.start, first_key, keys];
         let view = match self.views.remove(&place) {
             Some(view) => view,
-            None => self.view(layer, positions, shown.queries.clone(), first_key..first_key + keys),
+            None => self.unseen(layer, positions, shown.queries.clone(), first_key..first_key + keys),
         };
         let values = numbers(ATTENTION, shown.values.clone())?;
         let logits = numbers(ATTENTION, shown.logits.clone())?;
@@ -104,7 +102,7 @@ impl<'a> Watcher<'a> {
                 sums.add(&Query {
                     given: &values[begin..][..until_own],
                     logits: &logits[begin..][..until_own],
-                    beyond: (query + 1).saturating_sub(self.of.train_length + first_key).min(until_own),
+                    beyond: (query + 1).saturating_sub(self.train_length + first_key).min(until_own),
                     is_from_start: first_key == 0,
                     unseen: view.as_ref().map(|unseen| &unseen[row * keys..][..until_own]),
                 });
@@ -118,7 +116,7 @@ impl<'a> Watcher<'a> {
             logits: &logits,
             geometry: &self.geometries[layer],
             rotation: self.rotations[layer].as_ref(),
-            is_last: is_end(self.of.reading.layout(), shown.queries.end, positions.len()),
+            is_last: is_end(self.reading.layout(), shown.queries.end, positions.len()),
             has_ranks: self.geometries.iter().all(|geometry| geometry.maps.len() == 1),
             document,
         };
@@ -129,30 +127,20 @@ impl<'a> Watcher<'a> {
         })
     }
 
-    /// The share of bands at unseen angles, from positions alone.
-    fn view(
+    /// The share of bands at unseen angles, `[queries, keys]`, from positions alone; none where nothing turns as it was trained.
+    fn unseen(
         &self,
         layer: usize,
         positions: &[f64],
         queries: Range<usize>,
         keys: Range<usize>,
     ) -> Option<Vec<f32>> {
-        let (rotation, shown) = (self.rotations[layer].as_ref()?, self.of.shown[layer].as_ref()?);
-        let is_alike = shown.angles.bands() == rotation.frequencies.inv_freq.len();
-        is_alike.then(|| self.unseen(layer, (rotation, &shown.angles), positions, queries, keys))
-    }
-
-    /// The share of bands at unseen angles, `[queries, keys]`.
-    fn unseen(
-        &self,
-        layer: usize,
-        (rotation, seen): (&Rotation, &SeenAngles),
-        positions: &[f64],
-        queries: Range<usize>,
-        keys: Range<usize>,
-    ) -> Vec<f32> {
-        let geometry = &self.geometries[layer];
+        let (rotation, geometry) = (self.rotations[layer].as_ref()?, &self.geometries[layer]);
+        let seen = &self.shown[layer].as_ref()?.angles;
         let bands = seen.bands();
+        if bands != rotation.frequencies.inv_freq.len() {
+            return None;
+        }
         let entries: Vec<[Vec<f64>; 2]> = geometry
             .maps
             .iter()
@@ -173,38 +161,36 @@ impl<'a> Watcher<'a> {
                 shares.push(share as f32);
             }
         }
-        shares
+        Some(shares)
     }
 
     /// Adds what is no mean over documents.
     pub(super) fn finish(&self, gathered: &mut Gathered) {
-        let mut others = Vec::new();
-        for (&(layer, head), counts) in &self.preferred {
-            let band = bands::most_frequent(counts) as f64;
-            others.push((Key::head(Diagnostic::PreferredBand, layer, head), band));
+        let preferred = self.preferred.iter().map(|(&(layer, head), counts)| {
+            (Key::head(Diagnostic::PreferredBand, layer, head), bands::most_frequent(counts) as f64)
+        });
+        let predicted = self.shown.iter().enumerate().filter_map(|(layer, shown)| {
+            Some((Key::layer(Diagnostic::PredictedBand, layer), shown.as_ref()?.predicted?))
+        });
+        for (diagnostic, found) in [
+            (Diagnostic::PreferredBand, preferred.collect::<Vec<_>>()),
+            (Diagnostic::PredictedBand, predicted.collect()),
+        ] {
+            let all: Vec<f64> = found.iter().map(|(_, band)| *band).collect();
+            let whole = mean(&all).map(|mean| (Key::whole(diagnostic), mean));
+            found.into_iter().chain(whole).for_each(|(key, value)| gathered.set(key, value));
         }
-        let all: Vec<f64> = others.iter().map(|(_, band)| *band).collect();
-        others.extend(mean(&all).map(|mean| (Key::whole(Diagnostic::PreferredBand), mean)));
-        let of_layer =
-            |(layer, shown): (usize, &Option<ShownAngles>)| Some((layer, shown.as_ref()?.predicted?));
-        let predicted: Vec<(usize, f64)> = self.of.shown.iter().enumerate().filter_map(of_layer).collect();
-        let key = |layer| Key { layer: Some(layer), ..Key::whole(Diagnostic::PredictedBand) };
-        others.extend(predicted.iter().map(|&(layer, band)| (key(layer), band)));
-        let all: Vec<f64> = predicted.iter().map(|(_, band)| *band).collect();
-        others.extend(mean(&all).map(|mean| (Key::whole(Diagnostic::PredictedBand), mean)));
         let mut sinks: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
         for key in gathered.heads(Diagnostic::FirstToken) {
             let is_sink = gathered.mean(key).is_some_and(|mean| mean > SINK);
             sinks.entry(key.layer.unwrap_or_default()).or_default().push(f64::from(u8::from(is_sink)));
         }
         let all: Vec<f64> = sinks.values().flatten().copied().collect();
-        others.extend(mean(&all).map(|mean| (Key::whole(Diagnostic::Sinks), mean)));
-        for (layer, of_heads) in sinks {
-            let key = Key { layer: Some(layer), ..Key::whole(Diagnostic::Sinks) };
-            others.extend(mean(&of_heads).map(|mean| (key, mean)));
-        }
-        for (key, value) in others {
-            gathered.set(key, value, None);
+        let of_layers = sinks.iter().map(|(layer, heads)| (Key::layer(Diagnostic::Sinks, *layer), heads));
+        for (key, heads) in of_layers.chain([(Key::whole(Diagnostic::Sinks), &all)]) {
+            if let Some(mean) = mean(heads) {
+                gathered.set(key, mean);
+            }
         }
     }
 }

@@ -6,26 +6,21 @@ use longwave_core::{Error, Result, file};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// The version of the file that keeps it.
 pub(super) const FORMAT: u32 = 1;
 
 /// What was found out about a run, or about several that differ in their seed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Explained {
     pub format: u32,
-    /// The runs, each by its name and seed.
     pub runs: Vec<String>,
     pub encoding: String,
-    /// What was trained, of the first.
     pub config_hash: String,
-    /// Steps of its checkpoint.
     pub step: u64,
     /// L in tokens.
     pub train_length: usize,
     pub lengths: Vec<usize>,
     /// How it is read, each extension by its [label](crate::label).
     pub extend: Vec<String>,
-    /// What was read, in words.
     pub measured_on: String,
     pub findings: Vec<Finding>,
     /// What was left out, and why, a sentence each.
@@ -33,13 +28,9 @@ pub struct Explained {
 }
 
 impl Explained {
-    /// The file of a run's folder.
     pub const FILE: &str = "explained.json";
 
     /// What a folder keeps; none where nothing was explained.
-    ///
-    /// # Errors
-    /// The file is damaged, or of a newer version.
     pub fn read(folder: &Path) -> Result<Option<Self>> {
         let path = folder.join(Self::FILE);
         if !path.is_file() {
@@ -59,9 +50,6 @@ impl Explained {
     }
 
     /// Keeps it in a folder.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub fn keep(&self, folder: &Path) -> Result<PathBuf> {
         let text = serde_json::to_string_pretty(self)
             .map_err(|error| Error::failed(format!("what was found cannot be written as JSON: {error}")))?;

@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 
 macro_rules! diagnostics {
     ($($Name:ident: $title:literal, $unit:literal, $bin:expr, $definition:literal, $source:literal;)*) => {
-        /// A diagnostic, in the order of tables.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
         #[allow(clippy::doc_markdown, reason = "definitions are printed too")]
@@ -15,7 +14,6 @@ macro_rules! diagnostics {
         impl Diagnostic {
             pub const ALL: &[Self] = &[$(Self::$Name,)*];
 
-            /// Its name as a heading.
             pub fn title(self) -> &'static str {
                 match self { $(Self::$Name => $title,)* }
             }
@@ -35,7 +33,6 @@ macro_rules! diagnostics {
                 match self { $(Self::$Name => $definition,)* }
             }
 
-            /// Where it comes from.
             pub fn source(self) -> &'static str {
                 match self { $(Self::$Name => $source,)* }
             }
@@ -93,7 +90,6 @@ diagnostics! {
 }
 
 impl Diagnostic {
-    /// Its name in files.
     pub fn name(self) -> String {
         serde_json::to_value(self).ok().and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default()
     }
@@ -119,7 +115,6 @@ pub enum Over {
 }
 
 impl Over {
-    /// Its name in files and headings.
     pub fn name(self) -> &'static str {
         match self {
             Self::Documents => "documents",

@@ -19,9 +19,12 @@ impl Key {
         Self { diagnostic, layer: None, head: None, bin: None }
     }
 
-    /// Of a head.
+    pub(super) fn layer(diagnostic: Diagnostic, layer: usize) -> Self {
+        Self { layer: Some(layer), ..Self::whole(diagnostic) }
+    }
+
     pub(super) fn head(diagnostic: Diagnostic, layer: usize, head: usize) -> Self {
-        Self { layer: Some(layer), head: Some(head), ..Self::whole(diagnostic) }
+        Self { head: Some(head), ..Self::layer(diagnostic, layer) }
     }
 
     pub(super) fn bin(self, bin: usize) -> Self {
@@ -33,7 +36,6 @@ impl Key {
 #[derive(Clone, Debug)]
 pub(super) struct Gathered {
     documents: usize,
-    /// What these documents are.
     over: Over,
     sums: BTreeMap<Key, Vec<(f64, f64)>>,
     /// Findings that are no means over documents, some with an error, and with the documents that they are of.
@@ -68,37 +70,31 @@ impl Gathered {
     }
 
     /// Adds what is no mean over documents.
-    pub(super) fn set(&mut self, key: Key, value: f64, se: Option<f64>) {
-        self.set_of(key, value, se, self.documents);
+    pub(super) fn set(&mut self, key: Key, value: f64) {
+        self.set_of(key, value, None, self.documents);
     }
 
-    /// The same of some of the documents.
     pub(super) fn set_of(&mut self, key: Key, value: f64, se: Option<f64>, documents: usize) {
         self.others.push((key, value, se, documents));
     }
 
-    /// Says that a diagnostic was measured on the first windows alone.
     pub(super) fn of_first_windows(&mut self, diagnostic: Diagnostic, windows: usize) {
         self.windows.insert(diagnostic, windows);
     }
 
-    /// Whether there is a number of a diagnostic.
     pub(super) fn has(&self, diagnostic: Diagnostic) -> bool {
         self.sums.keys().any(|key| key.diagnostic == diagnostic)
     }
 
-    /// The mean of a key.
     pub(super) fn mean(&self, key: &Key) -> Option<f64> {
         ratio_over_documents(self.sums.get(key)?).map(|mean| mean.mean)
     }
 
-    /// The mean of each document of a key, where it has one.
     pub(super) fn of_documents(&self, key: &Key) -> Option<Vec<Option<f64>>> {
         let of = |&(sum, weight): &(f64, f64)| (weight > 0.0).then(|| sum / weight);
         Some(self.sums.get(key)?.iter().map(of).collect())
     }
 
-    /// The keys of heads of a diagnostic.
     pub(super) fn heads(&self, diagnostic: Diagnostic) -> impl Iterator<Item = &Key> {
         self.sums.keys().filter(move |key| key.diagnostic == diagnostic && key.head.is_some())
     }

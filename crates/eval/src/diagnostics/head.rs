@@ -24,7 +24,6 @@ pub(super) struct HeadSums {
 /// A query and the keys up to its own, which are as many everywhere below.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Query<'a> {
-    /// What it gives to each.
     pub(super) given: &'a [f32],
     /// Minus infinity for those that it does not see.
     pub(super) logits: &'a [f32],
@@ -36,7 +35,6 @@ pub(super) struct Query<'a> {
     pub(super) unseen: Option<&'a [f32]>,
 }
 
-/// Whether a query sees the key of a logit.
 pub(super) fn is_seen(logit: f32) -> bool {
     logit > f32::NEG_INFINITY
 }

@@ -11,18 +11,19 @@ use super::sampled::{Sampled, WINDOWS};
 use super::watch::{inputs, watch};
 use crate::evaluation::Evaluation;
 use crate::label::labels;
-use crate::measure::{self, Measurement, Progress, Subject};
+use crate::measure::{self, Counter, Measurement, Progress, Subject};
 use crate::metrics::Score;
 use crate::plan::{Plan, Window, truncate};
 use crate::scorer::Scorer;
 use crate::text::Material;
 use burn::module::Module;
+use longwave_core::in_order::distinct;
 use longwave_core::{Error, Result};
 use longwave_model::attention::watched;
 use longwave_model::gpt::Place;
 use longwave_model::{Gpt, Pass, upload};
+use longwave_position::Reading;
 use longwave_position::layout::TextLayout;
-use longwave_position::{ExtensionConfig, Reading};
 use longwave_train::parameters::numbers;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -31,29 +32,21 @@ use std::collections::btree_map::Entry;
 const GRADIENTS: usize = 8;
 
 /// Measures every diagnostic of a trained model, for each extension of an evaluation at each of its lengths.
-///
-/// # Errors
-/// As [`crate::evaluate`].
 pub fn explain(
     subject: &Subject<'_>,
     evaluation: &Evaluation,
     show: &mut dyn FnMut(Progress) -> Result<()>,
 ) -> Result<Explained> {
     // A reading that is listed twice is one.
-    let mut extensions: Vec<ExtensionConfig> = Vec::new();
-    for extension in &evaluation.extensions {
-        if !extensions.contains(extension) {
-            extensions.push(extension.clone());
-        }
-    }
+    let extensions = distinct(evaluation.extensions.iter().cloned());
     let evaluation = &Evaluation { extensions, ..evaluation.clone() };
     let source = evaluation.block.source(subject.dataset)?;
     let tasks = measure::measurements(&subject.model.position, subject.resolved, &source, evaluation)?;
     let tasks: Vec<&Measurement> = tasks.iter().filter(|task| task.extension.is_some()).collect();
     let longest = tasks.iter().map(|task| task.settings.length).max().unwrap_or_default();
     let (notes, label) = (Notes::default(), String::new());
-    let mut reader = Reader { subject, evaluation, longest, label, notes, done: 0, total: 0, show };
-    reader.total = tasks.iter().map(|task| reader.tokens_of(task)).sum();
+    let mut reader = Reader { subject, evaluation, longest, label, notes, counter: Counter::new(0, show) };
+    reader.counter.total = tasks.iter().map(|task| reader.tokens_of(task)).sum();
     let labels = labels(&evaluation.extensions);
     let block = &evaluation.block;
     let material = block.protocol.material();
@@ -91,17 +84,13 @@ pub fn explain(
     })
 }
 
-/// What one explanation holds on the way.
 struct Reader<'a, 's> {
     subject: &'a Subject<'s>,
     evaluation: &'a Evaluation,
     longest: usize,
-    /// Of the reading at hand.
     label: String,
     notes: Notes,
-    done: usize,
-    total: usize,
-    show: &'a mut dyn FnMut(Progress) -> Result<()>,
+    counter: Counter<'a>,
 }
 
 impl Reader<'_, '_> {
@@ -112,11 +101,6 @@ impl Reader<'_, '_> {
         let longest =
             if task.settings.length == self.longest { windows * (1 + 3 * self.kept().len()) } else { 0 };
         task.settings.length * (2 * windows + gradients + longest)
-    }
-
-    fn read(&mut self, tokens: usize) -> Result<()> {
-        self.done = (self.done + tokens).min(self.total);
-        (self.show)(Progress { done: self.done, total: self.total })
     }
 
     /// Says once what is left out of the reading at hand.
@@ -140,8 +124,9 @@ impl Reader<'_, '_> {
         let Subject { model, device, .. } = *self.subject;
         let block = &self.evaluation.block;
         let scorer = Scorer { model, text: &task.text, device };
-        let mut scores =
-            |plan: &Plan, reading: &Reading| scorer.scores(plan, reading, &mut |tokens| self.read(tokens));
+        let mut scores = |plan: &Plan, reading: &Reading| {
+            scorer.scores(plan, reading, &mut |tokens| self.counter.read(tokens))
+        };
         let found = scores(&sampled.plan, &task.reading)?;
         let baseline = match baselines.entry(task.settings.length) {
             Entry::Occupied(known) => known.into_mut(),
@@ -179,7 +164,6 @@ impl Reader<'_, '_> {
         Ok(found)
     }
 
-    /// What attention shows.
     fn attention(&mut self, task: &Measurement, sampled: &Sampled, gathered: &mut Gathered) -> Result<()> {
         let watched = watched::check(&task.reading);
         if let Err(error) = &watched {
@@ -188,7 +172,7 @@ impl Reader<'_, '_> {
             let (subject, train_length) = (self.subject, self.evaluation.block.train_length);
             let windows = sampled.plan.windows.iter().zip(sampled.documents.iter().copied());
             watch(subject, train_length, &task.reading, &task.text, windows, gathered, &mut |tokens| {
-                self.read(tokens)
+                self.counter.read(tokens)
             })?;
         }
         let (trained, counted) = (&self.subject.model.position, gathered.has(Diagnostic::UnseenAngles));
@@ -199,7 +183,6 @@ impl Reader<'_, '_> {
         Ok(())
     }
 
-    /// The receptive field.
     fn gradients(
         &mut self,
         task: &Measurement,
@@ -244,7 +227,7 @@ impl Reader<'_, '_> {
                 }
             }
             gradients.push(gradient);
-            self.read(3 * tokens.len())?;
+            self.counter.read(3 * tokens.len())?;
         }
         let documents = &sampled.documents[..gradients.len()];
         if let Some((field, error, documents)) = gradient::receptive_field(&gradients, documents) {
@@ -277,7 +260,7 @@ impl Reader<'_, '_> {
         let states = |reader: &mut Self, window: &Window| -> Result<Vec<Vec<f32>>> {
             let tokens = inputs(&task.text, window);
             let states = hidden_states(model, &task.reading, &tokens)?;
-            reader.read(tokens.len() / 2)?;
+            reader.counter.read(tokens.len() / 2)?;
             Ok(states)
         };
         // It is fitted on texts of L tokens: the parts of a window, each read by itself.
@@ -302,7 +285,7 @@ impl Reader<'_, '_> {
                     [Diagnostic::PositionProbe, Diagnostic::LogPositionProbe].into_iter().enumerate()
                 {
                     for (start, determined) in by_range(&read, target, train) {
-                        let key = Key { layer: Some(layer), ..Key::whole(diagnostic) }.bin(start);
+                        let key = Key::layer(diagnostic, layer).bin(start);
                         gathered.add(sampled.documents[index], key, determined, 1.0);
                     }
                 }
@@ -351,7 +334,7 @@ impl Reader<'_, '_> {
                         losses.iter().zip(known).map(|(loss, known)| loss - known.nll).sum();
                     let key = Key::whole(change.diagnostic()).bin(kept);
                     gathered.add(sampled.documents[index], key, difference, scored as f64);
-                    self.read(tokens.len())?;
+                    self.counter.read(tokens.len())?;
                 }
             }
         }

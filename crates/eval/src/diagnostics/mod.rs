@@ -11,7 +11,7 @@
 //!   looked at; `explained`: what a folder keeps; [`summary`]: the findings in words.
 
 pub mod angles;
-pub(crate) mod attention;
+mod attention;
 pub mod bands;
 mod context;
 mod explained;

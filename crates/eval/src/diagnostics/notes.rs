@@ -10,7 +10,6 @@ pub(super) struct Notes {
 }
 
 impl Notes {
-    /// A sentence about a reading, by its label.
     pub(super) fn add(&mut self, extend: &str, note: impl Into<String>) {
         let note = note.into();
         let known = self.found.iter().position(|(other, _)| *other == note);

@@ -26,7 +26,6 @@ pub struct Normal {
     products: Vec<f64>,
 }
 
-/// A fitted probe.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Probe {
     targets: usize,
@@ -46,7 +45,6 @@ impl Normal {
         }
     }
 
-    /// Adds a row of features with its targets.
     pub fn add(&mut self, row: &[f32], y: &[f64]) {
         let side = self.features + 1;
         let at = |i: usize| if i < self.features { f64::from(row[i]) } else { 1.0 };
@@ -102,7 +100,6 @@ impl Normal {
 }
 
 impl Probe {
-    /// What it reads in a row, one number a target.
     pub fn read(&self, row: &[f32]) -> Vec<f64> {
         (0..self.targets)
             .map(|target| {

@@ -8,7 +8,6 @@
 //!
 //! Source: dispersion of attention, Vasylenko et al. 2025 (arXiv:2506.16640); sinks, Gu et al. 2024 (arXiv:2410.10781, section 3.2).
 
-/// How one query spreads its attention.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Spread {
     /// H in nats.

@@ -14,7 +14,6 @@ pub(super) struct Sampled {
     pub(super) plan: Plan,
     pub(super) documents: Vec<usize>,
     pub(super) count: usize,
-    /// What has a place for its sums.
     pub(super) over: Over,
 }
 

@@ -23,9 +23,6 @@ pub(crate) struct ShownAngles {
 }
 
 /// What the stages of a run have shown so far, by layer; none where a layer turns nothing.
-///
-/// # Errors
-/// The stages of the config do not apply to its encoding.
 pub(crate) fn of_run(subject: &Subject<'_>) -> Result<Vec<Option<ShownAngles>>> {
     let Subject { config, model, resolved, stage, .. } = *subject;
     let distances = |stage: usize| config.stage(stage).positions.shown(config.lengths(stage));

@@ -12,7 +12,6 @@ const SHOWN: &str = "that these windows show";
 const NO_ERROR: &str = "one window has no error, so that this may be chance";
 
 impl Explained {
-    /// A finding of the whole model.
     pub fn find(
         &self,
         diagnostic: Diagnostic,
@@ -59,7 +58,6 @@ impl Of<'_> {
         self.explained.find(diagnostic, self.extend, length, None)
     }
 
-    /// The values at the longest and at the shortest length.
     fn both(&self, diagnostic: Diagnostic) -> Option<[f64; 2]> {
         Some([self.at(diagnostic, self.longest)?.value, self.at(diagnostic, self.shortest)?.value])
     }
@@ -175,12 +173,9 @@ impl Of<'_> {
     }
 }
 
-/// What a change comes to, given its error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
-    /// It has no error.
     Unknown,
-    /// It is within its error of nothing.
     None,
     Up,
     Down,
@@ -238,7 +233,6 @@ mod tests {
         Explained { train_length: 128, lengths: vec![128, 1024], findings, ..Explained::default() }
     }
 
-    /// The end of the last sentence.
     fn verdict(explained: &Explained) -> String {
         explained.summary("direct").pop().unwrap().split_once(": ").unwrap().1.to_owned()
     }

@@ -2,8 +2,8 @@
 
 mod seen;
 
-use super::attention::{Watched, Watcher};
-use super::finding::Diagnostic;
+use super::attention::Watcher;
+use super::finding::{Diagnostic, Finding};
 use super::gather::Gathered;
 use super::gradient;
 use super::shown::{ShownAngles, of_stages};
@@ -47,9 +47,18 @@ pub(super) fn reading(model: &Gpt, extension: &str) -> Reading {
     extension.apply(&model.position, Lengths { train: TRAIN, length: LENGTH }).unwrap()
 }
 
-/// What training on texts in a row showed.
-fn shown(model: &Gpt) -> Vec<Option<ShownAngles>> {
-    of_stages(&[(model.position.clone(), Shown::whole(TRAIN))])
+/// What training on texts in a row showed, at distances below `below`.
+fn shown(model: &Gpt, below: usize) -> Vec<Option<ShownAngles>> {
+    of_stages(&[(model.position.clone(), Shown::whole(below))])
+}
+
+/// What is found of a model, read with an extension.
+fn watched(model: &Gpt, extension: &str, below: usize) -> Vec<Finding> {
+    let (reading, shown) = (reading(model, extension), shown(model, below));
+    let (mut watcher, mut gathered) = (Watcher::new(model, &reading, TRAIN, &shown), Gathered::new(1));
+    watcher.text(&tokens(), FIRST, 0, &mut gathered).unwrap();
+    watcher.finish(&mut gathered);
+    gathered.findings("x", LENGTH)
 }
 
 fn tokens() -> Vec<u32> {
@@ -89,13 +98,8 @@ fn turned(model: &Gpt, head: usize, which: usize, token: u32, angles: &[f64]) ->
 #[test]
 fn attention_of_one_layer_is_what_its_weights_say() {
     let (model, _) = model("{ kind = 'rope', base = 100.0 }", "layers = 1");
-    let reading = reading(&model, "{ kind = 'linear', scale = 1.5 }");
-    let shown = shown(&model);
-    let of = Watched { model: &model, reading: &reading, train_length: TRAIN, shown: &shown };
-    let (mut watcher, mut gathered, tokens) = (Watcher::new(of), Gathered::new(1), tokens());
-    watcher.text(&tokens, FIRST, 0, &mut gathered).unwrap();
-    watcher.finish(&mut gathered);
-    let findings = gathered.findings("linear", LENGTH);
+    let findings = watched(&model, "{ kind = 'linear', scale = 1.5 }", TRAIN);
+    let tokens = tokens();
     let frequencies: Vec<f64> = (0..4).map(|i| 100f64.powf(-f64::from(i) / 4.0)).collect();
     let angles = |position: usize| frequencies.iter().map(|f| position as f64 / 1.5 * f).collect::<Vec<_>>();
     for head in 0..2 {
@@ -145,8 +149,7 @@ fn attention_of_one_layer_is_what_its_weights_say() {
         expected.extend((0..4).map(|band| (Diagnostic::KeyNorm, Some(band), norm(band))));
         expected.extend((0..4).map(|band| (Diagnostic::BandShare, Some(band), share[band] / total)));
         for (diagnostic, bin, value) in expected {
-            let here =
-                |it: &&super::Finding| (it.diagnostic, it.head, it.bin) == (diagnostic, Some(head), bin);
+            let here = |it: &&Finding| (it.diagnostic, it.head, it.bin) == (diagnostic, Some(head), bin);
             let found = findings.iter().find(here).unwrap_or_else(|| panic!("{diagnostic:?}"));
             assert!(
                 (found.value - value).abs() < 2e-4 * value.abs().max(0.05),
@@ -164,12 +167,7 @@ fn attention_of_one_layer_is_what_its_weights_say() {
 fn rerope_meets_no_unseen_angle_and_nothing_turns_without_a_rotation() {
     let value = |position: &str, extension: &str| {
         let (model, _) = model(position, "layers = 1");
-        let reading = reading(&model, extension);
-        let shown = shown(&model);
-        let of = Watched { model: &model, reading: &reading, train_length: TRAIN, shown: &shown };
-        let (mut watcher, mut gathered) = (Watcher::new(of), Gathered::new(1));
-        watcher.text(&tokens(), FIRST, 0, &mut gathered).unwrap();
-        let findings = gathered.findings("x", LENGTH);
+        let findings = watched(&model, extension, TRAIN);
         findings.iter().find(|it| it.diagnostic == Diagnostic::UnseenAngles).map(|it| it.value)
     };
     assert_eq!(value("'rope'", "{ kind = 'rerope', window = 'L/2' }"), Some(0.0));

@@ -43,7 +43,6 @@ impl Vectors {
     }
 }
 
-/// A block of queries, as it is read.
 pub(super) struct Block<'a> {
     pub(super) shown: &'a Probabilities<'a>,
     /// Of the whole text.

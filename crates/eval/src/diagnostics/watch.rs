@@ -1,6 +1,6 @@
 //! Windows read while attention is looked at, for an explanation and for the rows of `diagnostics`.
 
-use super::attention::{Watched, Watcher};
+use super::attention::Watcher;
 use super::gather::{Gathered, Key};
 use super::shown;
 use crate::measure::{Measurement, Subject};
@@ -11,7 +11,6 @@ use longwave_core::Result;
 use longwave_model::attention::watched;
 use longwave_position::Reading;
 
-/// The tokens that a window reads.
 pub(super) fn inputs(text: &Text, window: &Window) -> Vec<u32> {
     let mut inputs = text.read(window.document, window.start..window.end - 1);
     let length = inputs.len();
@@ -30,8 +29,7 @@ pub(super) fn watch<'w>(
     read: &mut dyn FnMut(usize) -> Result<()>,
 ) -> Result<()> {
     let shown = shown::of_run(subject)?;
-    let of = Watched { model: subject.model, reading, train_length, shown: &shown };
-    let mut watcher = Watcher::new(of);
+    let mut watcher = Watcher::new(subject.model, reading, train_length, &shown);
     for (window, document) in windows {
         let tokens = inputs(text, window);
         let first = window.first - 1 - window.start;
@@ -44,9 +42,6 @@ pub(super) fn watch<'w>(
 
 /// What attention does in the windows of a measurement, those of `plan`, as sums of each document by the names of metrics: the mean of the document times its
 /// scored `tokens`, so that every metric has the same weights.
-///
-/// # Errors
-/// The reading has no probabilities.
 pub(crate) fn sums(
     subject: &Subject<'_>,
     task: &Measurement,

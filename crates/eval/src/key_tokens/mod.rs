@@ -19,7 +19,6 @@ use longwave_data::Split;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// Version of the file.
 pub(crate) const FORMAT: u32 = 1;
 /// Hexadecimal digits by which rows name a file.
 const DIGITS: usize = 16;
@@ -28,31 +27,22 @@ const DIGITS: usize = 16;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeyTokens {
-    /// The version of the file.
     pub format: u32,
-    /// Who chose them.
     pub reference: ReferenceRun,
-    /// What made a token one of them.
     pub rule: Rule,
     /// SHA-256 of the tokenizer.
     pub tokenizer: String,
-    /// The corpus as it was named.
     pub corpus: String,
-    /// The part of it.
     pub split: Split,
     /// SHA-256 of the text, as rows have it.
     pub text: String,
-    /// The documents in their order.
     pub documents: Vec<Document>,
 }
 
-/// The checkpoint that chose key tokens.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReferenceRun {
-    /// Its name.
     pub run: String,
-    /// Hash of what it was trained with.
     pub config_hash: String,
     pub checkpoint: String,
     pub step: u64,
@@ -60,11 +50,9 @@ pub struct ReferenceRun {
     pub sha256: String,
 }
 
-/// The key tokens of one document.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Document {
-    /// How many tokens it has.
     pub tokens: usize,
     /// The places of its key tokens, ascending, from 0.
     pub key: Vec<usize>,
@@ -74,15 +62,11 @@ pub struct Document {
 #[derive(Clone, Debug)]
 pub(crate) struct OpenedKeys {
     pub(crate) keys: KeyTokens,
-    /// The hash of the file, as rows have it.
     pub(crate) hash: String,
 }
 
 impl KeyTokens {
     /// Writes a file, whole or not at all.
-    ///
-    /// # Errors
-    /// It cannot be written.
     pub fn write(&self, path: &Path) -> Result<()> {
         let line = serde_json::to_string(self)
             .map_err(|error| Error::failed(format!("key tokens cannot be written: {error}")))?;
@@ -90,9 +74,6 @@ impl KeyTokens {
     }
 
     /// Reads a file; gives the hash by which rows name it too.
-    ///
-    /// # Errors
-    /// It is missing, damaged or of a newer version.
     pub fn read(path: &Path) -> Result<(Self, String)> {
         let text = file::read_text(path)?;
         let shown = path.display();
@@ -121,7 +102,6 @@ impl KeyTokens {
         Ok((keys, file::sha256_of(text.as_bytes())[..DIGITS].to_owned()))
     }
 
-    /// How many there are.
     pub fn count(&self) -> usize {
         self.documents.iter().map(|document| document.key.len()).sum()
     }
@@ -144,7 +124,6 @@ impl KeyTokens {
         (only, kept)
     }
 
-    /// The key tokens among the targets of a window.
     fn among(&self, window: &Window) -> impl Iterator<Item = usize> {
         let key = &self.documents[window.document].key;
         let [first, end] =
@@ -177,7 +156,6 @@ impl KeyTokens {
             .hint("score other runs with it; leave `tokens = \"key\"` out for this one"))
     }
 
-    /// Refuses a text or a tokenizer that the file is not about.
     fn check_text(&self, source: &Source<'_>, section: &str, file: &str) -> Result<()> {
         let hint = |again: &str| {
             format!(

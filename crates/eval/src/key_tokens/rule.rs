@@ -28,9 +28,6 @@ pub struct Rule {
 
 impl Rule {
     /// Checks the values; options have their names.
-    ///
-    /// # Errors
-    /// A value that makes no rule.
     pub fn check(&self) -> Result<()> {
         for (name, value) in [("alpha", self.alpha), ("beta", self.beta)] {
             if !value.is_finite() {

@@ -2,7 +2,7 @@
 
 use super::chance::CHANCE;
 use super::measure::{Absent, Column, Measure};
-use super::sums::{Documents, Facts, TokenSum};
+use super::sums::{Facts, TokenSum};
 use crate::column::ColumnInfo;
 
 /// Whether the model gave a target the highest probability.
@@ -38,16 +38,8 @@ impl Measure for Accuracy {
         ]
     }
 
-    fn held_by(&self) -> &'static str {
-        "every row has it"
-    }
-
     fn token_sum(&self) -> Option<TokenSum> {
         Some(CORRECT)
-    }
-
-    fn documents(&self, facts: &Facts<'_>) -> Option<Documents> {
-        facts.summed(CORRECT.name)
     }
 
     fn chance(&self, facts: &Facts<'_>) -> Option<f64> {

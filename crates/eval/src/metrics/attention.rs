@@ -67,7 +67,6 @@ pub const STABLE_RANK: OfAttention = OfAttention::number(
     "directions",
 );
 
-/// All of them, in the order of columns.
 pub(crate) const ALL: [OfAttention; 6] =
     [UNSEEN_ANGLES, FIRST_TOKEN, EFFECTIVE_KEYS, ENTROPY, BEYOND_LENGTH, STABLE_RANK];
 

@@ -5,7 +5,6 @@ use crate::column::ColumnInfo;
 use crate::text::Material;
 use std::collections::HashMap;
 
-/// Its column.
 pub(crate) const CHANCE: &str = "chance";
 
 /// Share of the scored tokens that are the most frequent one: the accuracy of a reader who always gives that one, from 0

@@ -1,7 +1,7 @@
 //! `loss`: the mean negative log likelihood.
 
 use super::measure::{Absent, Column, Measure};
-use super::sums::{Documents, Facts, TokenSum};
+use super::sums::TokenSum;
 
 /// The negative log likelihood of a target in nats.
 pub(super) const NLL: TokenSum = TokenSum { name: "nll", of: |score| score.nll, counts: false };
@@ -21,11 +21,6 @@ impl Measure for Loss {
 
     fn token_sum(&self) -> Option<TokenSum> {
         Some(NLL)
-    }
-
-    fn documents(&self, facts: &Facts<'_>) -> Option<Documents> {
-        let sums = facts.per_document?;
-        Some(Documents { sums: sums.get(NLL.name)?, weights: sums.tokens.clone() })
     }
 
     fn title(&self) -> &'static str {

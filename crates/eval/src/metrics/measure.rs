@@ -14,7 +14,7 @@ use serde_json::Value;
 /// The share of tokens that the model did not expect, with a loss above 5 nats:
 ///
 /// ```
-/// use longwave_eval::metrics::{Documents, Facts, Measure, TokenSum};
+/// use longwave_eval::metrics::{Facts, Measure, TokenSum};
 ///
 /// struct Surprise;
 ///
@@ -36,11 +36,6 @@ use serde_json::Value;
 ///
 ///     fn token_sum(&self) -> Option<TokenSum> {
 ///         Some(SURPRISED)
-///     }
-///
-///     fn documents(&self, facts: &Facts<'_>) -> Option<Documents> {
-///         let sums = facts.per_document?;
-///         Some(Documents { sums: sums.get(SURPRISED.name)?, weights: sums.tokens.clone() })
 ///     }
 /// }
 /// # use longwave_eval::{DocumentSums, metrics::Values};
@@ -103,9 +98,10 @@ pub trait Measure: Sync {
         "every row has it"
     }
 
-    /// The sums of each document, and their weights; `None` where the facts do not tell of documents.
-    fn documents(&self, _facts: &Facts<'_>) -> Option<Documents> {
-        None
+    /// The sums of each document, and their weights, those of its [`token_sum`](Self::token_sum) and tokens unless it says others;
+    /// `None` where the facts do not tell of documents.
+    fn documents(&self, facts: &Facts<'_>) -> Option<Documents> {
+        facts.summed(self.token_sum()?.name)
     }
 
     /// Whether it has sums of documents, so that two readings can be compared by it.
@@ -164,12 +160,9 @@ pub trait Measure: Sync {
     }
 }
 
-/// The columns of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// The name of the value.
     pub name: &'static str,
-    /// The name of its standard error, where it has one.
     pub error: Option<&'static str>,
     /// What a row says of a value that it lacks.
     pub absent: Absent,

@@ -22,10 +22,8 @@ use crate::protocols;
 use longwave_core::config::unknown_kind;
 use longwave_core::registry::{Registered, Registry, check_name};
 use longwave_core::{Error, Result};
-use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use std::fmt;
 use std::ops::Deref;
 use std::str::FromStr;
 use std::sync::LazyLock;
@@ -39,7 +37,6 @@ macro_rules! metrics {
         pub enum Metric {
             $(#[doc = concat!("See [`", stringify!($module), "`].")] $Name,)*
             $(#[doc = concat!("See [`attention::", stringify!($METRIC), "`].")] $Attention,)*
-            /// One that another crate defines.
             Registered(Registered<dyn Measure>),
         }
 
@@ -138,7 +135,6 @@ impl Metric {
         Self::comparable().find(|metric| metric.name() == name).or_else(|| Self::comparable().find(is_of))
     }
 
-    /// The name within a sentence.
     pub fn in_words(self) -> String {
         self.name().replace('_', " ")
     }
@@ -167,7 +163,6 @@ impl Metric {
         })
     }
 
-    /// Whether a field of a row is a metric's.
     pub fn is_column(name: &str) -> bool {
         Self::columns().any(|(column, _)| column == name)
     }
@@ -203,11 +198,10 @@ impl<'de> Deserialize<'de> for Metric {
     }
 }
 
-/// Values as fields of a row.
 pub(crate) mod fields {
-    use super::{
-        Absent, Deserializer, IgnoredAny, MapAccess, Metric, SerializeMap, Serializer, Values, Visitor, fmt,
-    };
+    use super::{Absent, Deserialize, Deserializer, Metric, SerializeMap, Serializer, Values};
+    use serde::de::Error as _;
+    use serde_json::Map;
 
     pub(crate) fn serialize<S: Serializer>(values: &Values, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
@@ -221,32 +215,16 @@ pub(crate) mod fields {
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Values, D::Error> {
-        struct Entries;
-        impl<'de> Visitor<'de> for Entries {
-            type Value = Values;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("the values of a row")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Values, A::Error> {
-                let mut values = Values::default();
-                while let Some(name) = map.next_key::<String>()? {
-                    let Some((column, absent)) = Metric::columns().find(|(column, _)| *column == name) else {
-                        map.next_value::<IgnoredAny>()?;
-                        continue;
-                    };
-                    let value: Option<f64> = map.next_value()?;
-                    values.set(column, value.or((absent == Absent::Never).then_some(f64::NAN)));
-                }
-                match Metric::columns()
-                    .find(|(column, absent)| *absent == Absent::Never && values.get(column).is_none())
-                {
-                    Some((column, _)) => Err(serde::de::Error::missing_field(column)),
-                    None => Ok(values),
-                }
-            }
+        let (fields, mut values) = (Map::deserialize(deserializer)?, Values::default());
+        for (column, absent) in Metric::columns() {
+            let is_needed = absent == Absent::Never;
+            let value = match fields.get(column) {
+                Some(value) => Option::deserialize(value).map_err(D::Error::custom)?,
+                None if is_needed => return Err(D::Error::missing_field(column)),
+                None => continue,
+            };
+            values.set(column, value.or(is_needed.then_some(f64::NAN)));
         }
-        deserializer.deserialize_map(Entries)
+        Ok(values)
     }
 }

@@ -7,7 +7,6 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What a model makes of one target.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Score {
     /// Negative log likelihood in nats.
@@ -19,9 +18,7 @@ pub struct Score {
 /// A number per target that is summed over each document.
 #[derive(Clone, Copy, Debug)]
 pub struct TokenSum {
-    /// The name of the sums in rows.
     pub name: &'static str,
-    /// The number of a target.
     pub of: fn(&Score) -> f64,
     /// Whether the sums are whole numbers.
     pub counts: bool,
@@ -66,12 +63,10 @@ impl DocumentSums {
         self
     }
 
-    /// How many documents were scored.
     pub(crate) fn scored(&self) -> usize {
         self.tokens.iter().filter(|tokens| **tokens > 0).count()
     }
 
-    /// Checks that every list has one number for each document.
     pub(crate) fn check(&self) -> Result<(), String> {
         let documents = self.tokens.len();
         let count = |sums: &Sums| match sums {
@@ -179,7 +174,6 @@ impl Values {
         self.0.get(column).copied()
     }
 
-    /// Gives a column a value, or takes it away.
     pub fn set(&mut self, column: &'static str, value: Option<f64>) {
         match value {
             Some(value) => self.0.insert(column, value),
@@ -195,7 +189,6 @@ pub struct Facts<'a> {
     pub tokens: u64,
     /// Bytes of text of the scored tokens; 0 where they are no text.
     pub bytes: u64,
-    /// The values of the metrics so far, or of the row.
     pub values: &'a Values,
     pub per_document: Option<&'a DocumentSums>,
     /// The loss minus that of the reference reading.
@@ -212,14 +205,12 @@ impl Facts<'_> {
     }
 }
 
-/// A difference to the reference reading.
 #[derive(Clone, Copy, Debug)]
 pub struct DifferenceFacts<'a> {
     /// The other reading, as rows record it.
     pub against: &'a serde_json::Value,
     /// The difference, in nats per token.
     pub nll: f64,
-    /// Its standard error.
     pub nll_se: Option<f64>,
 }
 

@@ -73,7 +73,6 @@ impl Tally {
         self.bytes.iter().sum()
     }
 
-    /// Documents with a scored token.
     pub fn documents(&self) -> usize {
         let scored = self.tokens.iter().filter(|&&tokens| tokens > 0).count();
         if self.blocks { scored.min(1) } else { scored }
@@ -84,7 +83,6 @@ impl Tally {
         self.skipped
     }
 
-    /// The sums of every document or block, for a row.
     pub fn sums(&self) -> DocumentSums {
         let mut none = DocumentSums::new(self.tokens.clone());
         none.blocks = self.blocks;

@@ -3,20 +3,17 @@
 use longwave_position::Tokens;
 use std::collections::BTreeMap;
 
-/// A key that one or several protocols read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key {
     /// Its name in configs, rows and columns.
     pub name: &'static str,
     /// What it means, and its default; the schema puts its protocols in front.
     pub description: &'static str,
-    /// What it counts.
     pub unit: Unit,
     /// Whether a row says `null` where the key has no value; others are left out there.
     pub always_in_rows: bool,
 }
 
-/// What the value of a key counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Tokens, which may be written as a multiple of the training length L.
@@ -87,7 +84,6 @@ impl<T: Copy> Keys<T> {
         self
     }
 
-    /// Takes the value of a key away.
     pub fn remove(&mut self, key: Key) {
         self.0.remove(key.name);
     }

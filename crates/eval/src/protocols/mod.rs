@@ -21,11 +21,12 @@ pub use rules::{Documents, Given, Rules};
 
 use crate::fields::{reserved_columns, reserved_keys};
 use crate::source::Source;
+use longwave_core::in_order::distinct;
 use longwave_core::registry::{Registered, Registry, check_name};
 use longwave_core::{Error, Result};
 use longwave_position::Tokens;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::de::MapAccess;
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::json;
@@ -42,7 +43,6 @@ macro_rules! protocols {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Protocol {
             $(#[doc = concat!("See [`", stringify!($module), "`].")] $Name,)*
-            /// One that another crate defines.
             Registered(Registered<dyn Rules>),
         }
 
@@ -50,7 +50,6 @@ macro_rules! protocols {
             /// Those of this workspace, without those that a program registers.
             const OF_THE_WORKSPACE: &[Self] = &[$(Self::$Name,)*];
 
-            /// The name in configs and results.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$Name => stringify!($module),)*
@@ -117,13 +116,7 @@ fn check_key<'a>(protocol: &str, key: Key, mut known: impl Iterator<Item = &'a K
 
 /// The keys of all protocols, each once, in the order of columns.
 pub fn keys() -> Vec<Key> {
-    let mut keys: Vec<Key> = Vec::new();
-    for key in Protocol::all().iter().flat_map(|protocol| protocol.keys()) {
-        if !keys.contains(key) {
-            keys.push(*key);
-        }
-    }
-    keys
+    distinct(Protocol::all().iter().flat_map(|protocol| protocol.keys()).copied())
 }
 
 impl Protocol {
@@ -155,7 +148,6 @@ impl Protocol {
         Ok(())
     }
 
-    /// Checks the keys of a block and fills in those that are not given.
     pub fn fill_in(self, block: &Given<'_>) -> Result<Keys> {
         self.check_shared(block)?;
         for key in keys() {
@@ -249,7 +241,6 @@ pub(crate) fn key_schemas() -> impl Iterator<Item = (String, serde_json::Value)>
 }
 
 impl Key {
-    /// Reads a value as a file has it.
     pub(crate) fn read<'de, A: MapAccess<'de>>(self, map: &mut A) -> std::result::Result<Tokens, A::Error> {
         match self.unit {
             Unit::Tokens => map.next_value(),
@@ -284,9 +275,10 @@ impl Serialize for Keys<Tokens> {
     }
 }
 
-/// Keys as fields of a row.
 pub(crate) mod fields {
-    use super::{Deserializer, IgnoredAny, Keys, MapAccess, SerializeMap, Serializer, Visitor, fmt, keys};
+    use super::{Deserialize, Deserializer, Keys, SerializeMap, Serializer, keys};
+    use serde::de::Error as _;
+    use serde_json::{Map, Value};
 
     pub(crate) fn serialize<S: Serializer>(values: &Keys, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
@@ -300,31 +292,13 @@ pub(crate) mod fields {
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Keys, D::Error> {
-        struct Entries;
-        impl<'de> Visitor<'de> for Entries {
-            type Value = Keys;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("the keys of a protocol")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Keys, A::Error> {
-                let (known, mut values) = (keys(), Keys::default());
-                while let Some(name) = map.next_key::<String>()? {
-                    match known.iter().find(|key| key.name == name) {
-                        None => {
-                            map.next_value::<IgnoredAny>()?;
-                        }
-                        Some(key) => {
-                            if let Some(value) = map.next_value()? {
-                                values.set(*key, value);
-                            }
-                        }
-                    }
-                }
-                Ok(values)
+        let (fields, mut values) = (Map::deserialize(deserializer)?, Keys::default());
+        for key in keys() {
+            let value = fields.get(key.name).unwrap_or(&Value::Null);
+            if let Some(value) = Option::deserialize(value).map_err(D::Error::custom)? {
+                values.set(key, value);
             }
         }
-        deserializer.deserialize_map(Entries)
+        Ok(values)
     }
 }

@@ -75,7 +75,6 @@ pub trait Rules: Sync {
         Ok(source.documents())
     }
 
-    /// The windows of a length.
     fn plan(&self, keys: &Keys, length: usize, documents: &Documents<'_>) -> Plan;
 
     /// The length that a document must have for one window, and the key that sets it.
@@ -149,10 +148,8 @@ pub trait Rules: Sync {
     fn in_words(&self, keys: &Keys) -> String;
 }
 
-/// The documents that windows are laid out in.
 #[derive(Clone, Copy, Debug)]
 pub struct Documents<'a> {
-    /// Tokens of each document.
     pub tokens: &'a [usize],
     /// The answers of each sequence of a task, in order; empty for text.
     pub answers: &'a [Vec<Range<usize>>],
@@ -178,15 +175,10 @@ pub struct Given<'a> {
     pub section: &'a str,
     /// Tokens of a training sequence of the first stage: L.
     pub train_length: usize,
-    /// The shortest of the lengths.
     pub shortest: usize,
-    /// The longest of the lengths.
     pub longest: usize,
-    /// The keys of protocols that are given.
     pub keys: &'a Keys,
-    /// The other text that is named.
     pub corpus: Option<&'a str>,
-    /// The part of the corpus.
     pub split: Split,
 }
 
@@ -211,7 +203,6 @@ impl Given<'_> {
         Ok(max_length)
     }
 
-    /// The error that a value is not allowed.
     pub fn error(&self, key: &str, value: impl Display, allowed: impl Display) -> Error {
         Error::value(&format!("{}.{key}", self.section), value, allowed)
     }

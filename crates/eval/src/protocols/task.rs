@@ -95,7 +95,6 @@ impl Rules for Task {
     }
 }
 
-/// Checks that so many questions fit in memory.
 fn check_questions(sequences: usize, length: usize, free: Option<u64>) -> Result<()> {
     let bytes = product(&[length, size_of::<u32>()]).saturating_add(QUESTION as u64);
     match shortage(bytes.saturating_mul(sequences as u64), free) {

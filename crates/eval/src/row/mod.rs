@@ -105,7 +105,6 @@ pub struct ResultRow {
     pub key_tokens_file: Option<String>,
     /// Scored tokens.
     pub tokens: u64,
-    /// Documents with a scored token.
     pub documents: usize,
     /// Documents too short for a window.
     pub skipped_documents: usize,
@@ -136,7 +135,6 @@ pub struct ResultRow {
     /// itself, and where nothing can be paired.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub difference: Option<ReferenceDifference>,
-    /// The device it was measured on, in words.
     pub device: String,
     /// `false` where that device gave other bits when it computed the same twice, so that measuring again gives this row but
     /// for rounding; absent otherwise.
@@ -152,12 +150,10 @@ fn is_none(count: &u64) -> bool {
     *count == 0
 }
 
-/// Protocol, split and lengths of a measurement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
     /// Which windows are read and which of their tokens are scored.
     pub protocol: Protocol,
-    /// The part of the corpus that was read.
     pub split: Split,
     /// Identifies the text where it is not the corpus of the run's config; absent where it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -259,7 +255,6 @@ impl ResultRow {
         metric.value(&self.facts(None))
     }
 
-    /// The standard error of a metric over documents.
     pub fn error(&self, metric: Metric) -> Option<f64> {
         metric.error(&self.facts(None))
     }
@@ -341,7 +336,6 @@ impl ResultRow {
 }
 
 impl Settings {
-    /// Which of the protocol's tokens were scored.
     pub fn tokens(&self) -> ScoredTokens {
         if self.key_tokens.is_some() { ScoredTokens::Key } else { ScoredTokens::All }
     }

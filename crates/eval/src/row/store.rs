@@ -80,7 +80,6 @@ fn write_after(path: &Path, old: &str, rows: &[ResultRow]) -> Result<()> {
     existing_folder::write_with(path, |writer| lines.iter().try_for_each(|line| writeln!(writer, "{line}")))
 }
 
-/// A row as a line of a file, with its checksum.
 pub fn line(row: &ResultRow) -> Result<String> {
     serde_json::to_string(row).map(|line| sealed_line::seal(&line)).map_err(|error| unwritable(&error))
 }

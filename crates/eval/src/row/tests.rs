@@ -1,11 +1,18 @@
 use super::example::row;
 use super::*;
 use serde_json::json;
+use std::path::PathBuf;
+use tempfile::TempDir;
+
+fn results_file() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("results.jsonl");
+    (folder, path)
+}
 
 #[test]
 fn a_row_has_the_documented_fields_and_survives_the_file() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("results.jsonl");
+    let (_folder, path) = results_file();
     let rows = [row("direct", 128, 0.1 + 0.2), row("yarn", 1024, 2.5)];
     write_rows(&path, &rows).unwrap();
     assert_eq!(read_rows(&path).unwrap(), rows);
@@ -49,8 +56,7 @@ fn key_tokens_are_measured_apart() {
 
 #[test]
 fn measuring_again_replaces_and_the_rest_stays() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("results.jsonl");
+    let (_folder, path) = results_file();
     write_rows(&path, &[row("direct", 128, 2.0), row("yarn", 128, 2.0)]).unwrap();
     // A field of another program is kept, byte for byte.
     let later = |line: &str| {
@@ -79,8 +85,7 @@ fn the_order_of_config_keys_is_no_part_of_the_identity() {
 
 #[test]
 fn what_is_no_number_is_null_and_comes_back() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("results.jsonl");
+    let (_folder, path) = results_file();
     let exploded = row("direct", 1024, 1000.0).with("nll_se", None);
     let broken = row("linear", 1024, f64::NAN);
     write_rows(&path, &[exploded, broken]).unwrap();
@@ -93,8 +98,7 @@ fn what_is_no_number_is_null_and_comes_back() {
 
 #[test]
 fn a_damaged_line_is_named_and_left_alone() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("results.jsonl");
+    let (_folder, path) = results_file();
     write_rows(&path, &[row("direct", 128, 2.0)]).unwrap();
     let damaged = std::fs::read_to_string(&path).unwrap() + "{\"format\": 1, \"run\"";
     std::fs::write(&path, &damaged).unwrap();
@@ -113,8 +117,7 @@ fn a_damaged_line_is_named_and_left_alone() {
 
 #[test]
 fn a_newer_format_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("results.jsonl");
+    let (_folder, path) = results_file();
     let newer = ResultRow { format: FORMAT + 1, ..row("direct", 128, 2.0) };
     write_rows(&path, &[newer]).unwrap();
     let error = read_rows(&path).unwrap_err();
@@ -149,8 +152,7 @@ fn differences_pair_documents_of_the_same_tokens() {
 #[cfg(unix)]
 #[test]
 fn rows_added_at_the_same_time_are_all_kept() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("results.jsonl");
+    let (_folder, path) = results_file();
     std::thread::scope(|scope| {
         for length in 1..=8 {
             let path = &path;

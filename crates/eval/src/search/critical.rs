@@ -16,7 +16,6 @@ use std::f64::consts::TAU;
 /// The turns that a band makes at most in L from `i_10` on.
 const TURNS: f64 = 10.0;
 
-/// Which genomes there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CriticalBands {
     /// `i_10`.

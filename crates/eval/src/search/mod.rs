@@ -35,11 +35,9 @@ use serde_json::json;
 use space::Space;
 use toml::{Table, Value};
 
-/// A search, with the other keys of its entry.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Search {
     config: SearchConfig,
-    /// The other keys of the extension.
     with: Table,
     section: String,
 }
@@ -98,7 +96,6 @@ impl Search {
         ExtensionConfig::from_value(&Value::Table(table), &self.section)
     }
 
-    /// The readings that it may try with a model.
     fn space(&self, model: &Reading, lengths: Lengths) -> Result<Space> {
         Ok(match self.config.method {
             Method::LongRope => {
@@ -116,13 +113,11 @@ impl Search {
         self.config.metric == SearchMetric::Needle
     }
 
-    /// The length at which readings are measured.
     fn length(&self, block: &ResolvedEvaluate) -> usize {
         let given = self.config.length.map(|length| length.rounded_down(block.train_length));
         given.unwrap_or_else(|| block.lengths.iter().copied().max().unwrap_or_default())
     }
 
-    /// The windows of a trial.
     fn block(&self, block: &ResolvedEvaluate) -> ResolvedEvaluate {
         let length = self.length(block);
         let mut keys =
@@ -140,7 +135,6 @@ impl Search {
         (self.block(block), self.config.budget + 1)
     }
 
-    /// The search as rows record it.
     pub(crate) fn recorded(&self, block: &ResolvedEvaluate) -> serde_json::Value {
         let config = SearchConfig { length: Some(Tokens::Count(self.length(block))), ..self.config.clone() };
         json!({ "search": config, "with": self.with })

@@ -7,7 +7,7 @@
 
 use super::Search;
 use crate::block::ResolvedEvaluate;
-use crate::measure::{Progress, Subject};
+use crate::measure::{Counter, Progress, Subject};
 use crate::memory_check;
 use crate::parts::Parts;
 use crate::plan::{Plan, Window};
@@ -62,15 +62,9 @@ impl Needles {
         reading: &Reading,
         show: &mut dyn FnMut(Progress) -> Result<()>,
     ) -> Result<f64> {
-        let total = self.plan.windows.iter().map(Window::reading).sum();
-        let mut done = 0;
+        let mut counter = Counter::new(self.plan.tokens_read(), show);
         let scorer = Scorer { model: subject.model, text: &self.text, device: subject.device };
-        let scores = scorer.scores(&self.plan, reading, &mut |tokens| {
-            done += tokens;
-            show(Progress { done, total })
-        })?;
-        let values = scorer.tally(&self.plan, &scores, &Parts::default()).values(Material::Answers);
-        Ok(values.and_then(|values| values.get("nll")).unwrap_or(f64::NAN))
+        scorer.mean_loss(&self.plan, reading, &Parts::default(), &mut |tokens| counter.read(tokens))
     }
 }
 

@@ -5,7 +5,7 @@ use super::space::{Space, generation};
 use super::trials::Trials;
 use super::{Search, frequencies};
 use crate::block::ResolvedEvaluate;
-use crate::evaluation::{Chosen, Evaluation};
+use crate::evaluation::Evaluation;
 use crate::measure::{Progress, Subject, evaluate, mean_loss, reading, settings};
 use crate::row::{ResultRow, Settings};
 use crate::source::Source;
@@ -45,8 +45,7 @@ pub(crate) fn run(
     let mut trials = Trials::open(folder, &subject_of(subject, search, &settings))?;
     let genome = evolve(subject, &source, search, &block, &mut trials, show)?;
     let mut best = Evaluation::fixed(block, vec![search.extension(&genome)?]);
-    best.baseline = false;
-    best.chosen = vec![Chosen { place: 0, among }];
+    best.chosen = [(0, among)].into();
     let rows = evaluate(subject, &best, known, None, store, show)?;
     rows.into_iter().next().ok_or_else(|| Error::failed("a search measured nothing"))
 }
@@ -68,7 +67,6 @@ fn subject_of(subject: &Subject<'_>, search: &Search, settings: &Settings) -> se
     described
 }
 
-/// The best reading that the budget finds.
 fn evolve(
     subject: &Subject<'_>,
     source: &Source<'_>,
@@ -100,10 +98,7 @@ fn evolve(
             let loss = if let Some(known) = trials.loss(&genome) {
                 known
             } else {
-                let read = Evaluation {
-                    baseline: false,
-                    ..Evaluation::fixed(block.clone(), vec![search.extension(&genome)?])
-                };
+                let read = Evaluation::fixed(block.clone(), vec![search.extension(&genome)?]);
                 let readings = scored.len();
                 let mut show = |progress: Progress| {
                     let done = readings * progress.total + progress.done;

@@ -8,7 +8,6 @@ use longwave_core::random::Stream;
 /// The numbers of first positions that may be read as trained (arXiv:2402.13753, table 4).
 const FIRST_POSITIONS: [usize; 14] = [0, 1, 2, 4, 8, 12, 16, 20, 24, 28, 32, 64, 128, 256];
 
-/// The genomes that a search tries.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Space {
     /// A factor for every band up to `highest`, at texts of `length` tokens.
@@ -18,7 +17,6 @@ pub(super) enum Space {
         /// Tokens.
         length: usize,
     },
-    /// Factors from a critical band on.
     Critical(CriticalBands),
 }
 

@@ -12,10 +12,8 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// The version of the file.
 const FORMAT: u32 = 1;
 
-/// What was tried so far.
 #[derive(Debug)]
 pub(super) struct Trials {
     path: PathBuf,
@@ -24,7 +22,6 @@ pub(super) struct Trials {
     losses: HashMap<Genome, f64>,
 }
 
-/// One reading and its loss.
 #[derive(Debug, Serialize, Deserialize)]
 struct Trial {
     #[serde(flatten)]
@@ -63,7 +60,6 @@ impl Trials {
             .hint("remove the file; the search then begins from the start")
     }
 
-    /// The loss of a reading, where it was tried.
     pub(super) fn loss(&self, genome: &Genome) -> Option<f64> {
         self.losses.get(genome).copied()
     }

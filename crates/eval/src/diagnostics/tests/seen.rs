@@ -1,19 +1,7 @@
 //! Which keys and which distances count, by hand: what windows, biases, geometries and trainings leave.
 
-use super::super::finding::Finding;
 use super::super::rank::stable_rank;
 use super::*;
-
-/// What is found of a model, read with an extension; training showed distances below `below`.
-fn watched(model: &Gpt, extension: &str, below: usize) -> Vec<Finding> {
-    let reading = reading(model, extension);
-    let shown = of_stages(&[(model.position.clone(), Shown::whole(below))]);
-    let of = Watched { model, reading: &reading, train_length: TRAIN, shown: &shown };
-    let (mut watcher, mut gathered) = (Watcher::new(of), Gathered::new(1));
-    watcher.text(&tokens(), FIRST, 0, &mut gathered).unwrap();
-    watcher.finish(&mut gathered);
-    gathered.findings("x", LENGTH)
-}
 
 /// A value of layer 0, of a head or of the whole model; none where nothing is found.
 fn value(
@@ -166,9 +154,8 @@ fn every_key_of_a_long_text_counts_once() {
     let (model, _) = model("{ kind = 'rope', base = 100.0 }", "layers = 1");
     // The tokens change on the way, so that early ones counted twice would show.
     let tokens: Vec<u32> = (0..300).map(|at| if at < 150 { at % 3 } else { 3 + at % 7 }).collect();
-    let (reading, shown) = (model.position.clone(), shown(&model));
-    let of = Watched { model: &model, reading: &reading, train_length: TRAIN, shown: &shown };
-    let (mut watcher, mut gathered) = (Watcher::new(of), Gathered::new(1));
+    let (reading, shown) = (model.position.clone(), shown(&model, TRAIN));
+    let (mut watcher, mut gathered) = (Watcher::new(&model, &reading, TRAIN, &shown), Gathered::new(1));
     watcher.text(&tokens, 0, 0, &mut gathered).unwrap();
     let found = gathered.findings("x", 300);
     for (which, diagnostic) in [(0, Diagnostic::QueryNorm), (1, Diagnostic::KeyNorm)] {

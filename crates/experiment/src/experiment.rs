@@ -5,7 +5,7 @@ use crate::data::open_data;
 use crate::machine::Machine;
 use crate::observer::{Event, Observer, Overview};
 use crate::reading::{obstacles, undrawn_first};
-use crate::trained_run::TrainedRun;
+use crate::trained_run::{TrainedRun, Weights};
 use burn::module::Module;
 use burn::tensor::Device;
 use longwave_core::{Error, Result};
@@ -141,7 +141,7 @@ impl<'a> Experiment<'a> {
             open_folder(&run, &document, &dataset)?;
         }
         let _lock = run.lock()?;
-        let checkpoint = CheckpointId::Last.name().into_owned();
+        let last = CheckpointId::Last;
         let (from, how) = match start {
             Start::Fresh => (None, None),
             Start::Resume(saved) => (Some(saved), None),
@@ -152,19 +152,8 @@ impl<'a> Experiment<'a> {
                 let stopped_early = saved.meta.step < run.config.total_steps();
                 observer.event(Event::AlreadyTrained { run: &run, stopped_early, notes: &notes });
                 let model = restore(&run.config, model, &machine.device, &saved)?.valid();
-                let (step, stage) = (saved.meta.step, saved.meta.stage());
-                return Ok(TrainedRun {
-                    machine,
-                    run,
-                    dataset,
-                    resolved,
-                    model,
-                    checkpoint,
-                    step,
-                    stage,
-                    warning: None,
-                    out: None,
-                });
+                let weights = Weights::of(model, last, &saved.meta);
+                return Ok(TrainedRun { machine, run, dataset, resolved, weights, warning: None, out: None });
             }
         };
         if let Some(saved) = &from {
@@ -179,20 +168,9 @@ impl<'a> Experiment<'a> {
             open_folder(&run, &document, &dataset)?;
         }
         train(&mut trainer, &run, evaluations, observer)?;
-        let (step, model) = (trainer.step(), trainer.into_model());
-        let stage = run.config.last_stage();
-        Ok(TrainedRun {
-            machine,
-            run,
-            dataset,
-            resolved,
-            model,
-            checkpoint,
-            step,
-            stage,
-            warning: None,
-            out: None,
-        })
+        let (checkpoint, step, stage) = (last.name().into_owned(), trainer.step(), run.config.last_stage());
+        let weights = Weights { model: trainer.into_model(), checkpoint, step, stage };
+        Ok(TrainedRun { machine, run, dataset, resolved, weights, warning: None, out: None })
     }
 }
 
@@ -291,7 +269,6 @@ fn read_in(config: &RunConfig, stage: usize, evaluations: &[Evaluation]) -> Resu
     Ok(read)
 }
 
-/// Runs the loop to its end.
 fn train(
     trainer: &mut Trainer<'_>,
     run: &Run,

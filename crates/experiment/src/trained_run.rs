@@ -29,16 +29,28 @@ pub struct TrainedRun<'a> {
     pub(crate) run: Run,
     pub(crate) dataset: Dataset,
     pub(crate) resolved: Resolved,
-    /// The weights, without gradients.
-    pub(crate) model: Gpt,
-    /// The name of the checkpoint that the weights are of.
-    pub(crate) checkpoint: String,
-    pub(crate) step: u64,
-    pub(crate) stage: usize,
+    pub(crate) weights: Weights,
     /// What a reader of its numbers should know, in a sentence.
     pub(crate) warning: Option<String>,
     /// The folder of its rows, where that is not the run's.
     pub(crate) out: Option<PathBuf>,
+}
+
+/// The model as a checkpoint has it.
+#[derive(Debug)]
+pub(crate) struct Weights {
+    /// Without gradients.
+    pub(crate) model: Gpt,
+    /// The checkpoint's name.
+    pub(crate) checkpoint: String,
+    pub(crate) step: u64,
+    pub(crate) stage: usize,
+}
+
+impl Weights {
+    pub(crate) fn of(model: Gpt, id: CheckpointId, saved: &Meta) -> Self {
+        Self { model, checkpoint: id.name().into_owned(), step: saved.step, stage: saved.stage() }
+    }
 }
 
 /// The rows of evaluations.
@@ -75,9 +87,8 @@ impl<'a> TrainedRun<'a> {
         let resolved = run.config.model.resolve(tokenizer.vocab_size(), run.config.train.length)?;
         let warning = unfinished(&run, id, &saved.meta);
         let model = restored_model(&run.config, &resolved, &tokenizer, &machine.device, &saved)?;
-        let (step, stage) = (saved.meta.step, saved.meta.stage());
-        let checkpoint = id.name().into_owned();
-        Ok(Self { machine, run, dataset, resolved, model, checkpoint, step, stage, warning, out: None })
+        let weights = Weights::of(model, id, &saved.meta);
+        Ok(Self { machine, run, dataset, resolved, weights, warning, out: None })
     }
 
     /// The same run, whose rows are written into another folder: nothing in the run's own is changed. What was measured there
@@ -122,8 +133,9 @@ impl<'a> TrainedRun<'a> {
     /// An extension does not apply to the encoding, a length has positions that the encoding has no value for, no
     /// document is long enough, or a reading does not fit in memory.
     pub fn check(&self, evaluations: &[Evaluation]) -> Result<Need> {
-        let need = longwave_eval::check(&self.model.position, &self.resolved, &self.dataset, evaluations)?;
-        let Size { parameters, .. } = Size::of(&self.model, &self.resolved, 1, 1);
+        let need =
+            longwave_eval::check(&self.weights.model.position, &self.resolved, &self.dataset, evaluations)?;
+        let Size { parameters, .. } = Size::of(&self.weights.model, &self.resolved, 1, 1);
         Ok(Need { weights: 4 * parameters as u64, ..need })
     }
 
@@ -138,7 +150,7 @@ impl<'a> TrainedRun<'a> {
     /// Tokens of the longest texts that it was trained on so far.
     pub fn longest_trained(&self) -> usize {
         let of = |stage: usize| self.run.config.stage(stage).length;
-        (0..=self.stage).map(of).max().unwrap_or_default()
+        (0..=self.weights.stage).map(of).max().unwrap_or_default()
     }
 
     /// Chooses the key tokens of a text, which other runs may then be scored on.
@@ -146,7 +158,7 @@ impl<'a> TrainedRun<'a> {
     /// # Errors
     /// The text cannot be read, none of its tokens is a key token, or the observer stops it.
     pub fn key_tokens(&self, choice: &Choice, observer: &mut dyn Observer) -> Result<KeyTokens> {
-        let file = existing_checkpoint(&self.run.folder, self.checkpoint.parse()?)?;
+        let file = existing_checkpoint(&self.run.folder, self.weights.checkpoint.parse()?)?;
         let mut show = |progress| {
             observer.event(Event::Evaluating(progress));
             if observer.stop() {
@@ -154,7 +166,7 @@ impl<'a> TrainedRun<'a> {
             }
             Ok(())
         };
-        choose(&self.subject(), &sha256(&file)?, choice, &mut show)
+        choose(&self.subject(&self.weights), &sha256(&file)?, choice, &mut show)
     }
 
     /// Measures what one `[[evaluate]]` block of TOML keys asks for; see [`evaluate`](Self::evaluate).
@@ -194,7 +206,7 @@ impl<'a> TrainedRun<'a> {
         let mut measured = Measured::default();
         for (evaluation, id) in self.readings(evaluations)? {
             let kept = id.map(|id| self.kept(id)).transpose()?;
-            let subject = kept.as_ref().map_or_else(|| self.subject(), |kept| kept.subject(self));
+            let subject = self.subject(kept.as_ref().unwrap_or(&self.weights));
             let mut show = |progress| report(observer, Event::Selecting, progress);
             let selection = select(&subject, evaluation, &known, folder, &mut store, &mut show)?;
             observer.event(Event::Selected(&selection));
@@ -220,7 +232,7 @@ impl<'a> TrainedRun<'a> {
     pub fn explain(&self, evaluation: &Evaluation, observer: &mut dyn Observer) -> Result<Explained> {
         self.check(std::slice::from_ref(evaluation))?;
         let mut show = |progress| report(observer, Event::Evaluating, progress);
-        explain(&self.subject(), evaluation, &mut show)
+        explain(&self.subject(&self.weights), evaluation, &mut show)
     }
 
     /// Each evaluation with each checkpoint that it reads, ascending by step: those of kept steps and then the weights at hand, or the best
@@ -232,14 +244,14 @@ impl<'a> TrainedRun<'a> {
         let kept = self.run.config.kept_steps();
         let mut readings = Vec::new();
         for evaluation in evaluations {
-            let is_last = self.checkpoint == CheckpointId::Last.name();
+            let is_last = self.weights.checkpoint == CheckpointId::Last.name();
             if is_last && evaluation.reads_best() {
                 readings.push((evaluation, Some(CheckpointId::Best)));
                 continue;
             }
             if is_last {
                 // A training that its patience ended has not come to all of them.
-                let steps = evaluation.steps(&kept)?.into_iter().filter(|step| *step < self.step);
+                let steps = evaluation.steps(&kept)?.into_iter().filter(|step| *step < self.weights.step);
                 readings.extend(steps.map(|step| (evaluation, Some(CheckpointId::Step(step)))));
             }
             readings.push((evaluation, None));
@@ -248,7 +260,7 @@ impl<'a> TrainedRun<'a> {
     }
 
     /// The model as another checkpoint has it.
-    fn kept(&self, id: CheckpointId) -> Result<Kept> {
+    fn kept(&self, id: CheckpointId) -> Result<Weights> {
         let saved = self.run.load(id)?;
         let model = restored_model(
             &self.run.config,
@@ -257,41 +269,25 @@ impl<'a> TrainedRun<'a> {
             &self.machine.device,
             &saved,
         )?;
-        let checkpoint = id.name().into_owned();
-        Ok(Kept { model, checkpoint, step: saved.meta.step, stage: saved.meta.stage() })
+        Ok(Weights::of(model, id, &saved.meta))
     }
 
-    /// The model, and what its rows record about it.
-    fn subject(&self) -> Subject<'_> {
+    /// A model, and what its rows record about it.
+    fn subject<'s>(&'s self, weights: &'s Weights) -> Subject<'s> {
         Subject {
             config: &self.run.config,
             config_hash: &self.run.hash,
             resolved: &self.resolved,
-            model: &self.model,
+            model: &weights.model,
             dataset: &self.dataset,
             device: &self.machine.device,
             device_name: &self.machine.device_name,
             repeatable: self.machine.repeatable,
             threads: self.machine.threads,
-            checkpoint: &self.checkpoint,
-            step: self.step,
-            stage: self.stage,
+            checkpoint: &weights.checkpoint,
+            step: weights.step,
+            stage: weights.stage,
         }
-    }
-}
-
-/// A model of another checkpoint than the one at hand.
-struct Kept {
-    model: Gpt,
-    checkpoint: String,
-    step: u64,
-    stage: usize,
-}
-
-impl Kept {
-    fn subject<'a>(&'a self, run: &'a TrainedRun<'_>) -> Subject<'a> {
-        let Self { model, checkpoint, step, stage } = self;
-        Subject { model, checkpoint, step: *step, stage: *stage, ..run.subject() }
     }
 }
 

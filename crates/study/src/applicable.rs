@@ -1,5 +1,6 @@
 //! The part of a study's evaluations that applies to a run: what does not is left out of it.
 
+use crate::axis::label_of;
 use crate::document::{Names, Study};
 use longwave_core::{Error, Result};
 use longwave_eval::{EvaluateConfig, Evaluation, Obstacle};
@@ -11,11 +12,8 @@ use toml::Value;
 /// An entry of `extend` that a run is not read with, at some lengths or at all.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LeftOut {
-    /// The block's index in the study.
     pub block: usize,
-    /// Index of the entry in the block.
     pub entry: usize,
-    /// The entry as written.
     pub extend: String,
     /// The lengths at which it is left out, in tokens.
     pub lengths: Vec<usize>,
@@ -63,7 +61,7 @@ impl Applicability {
             for (entry, value) in block.extend.iter().enumerate() {
                 let mut mine = obstacles.iter().filter(|obstacle| obstacle.entry == entry).peekable();
                 let Some(first) = mine.peek() else { continue };
-                let (error, extend) = (first.error.clone(), label(value));
+                let (error, extend) = (first.error.clone(), label_of(value));
                 let lengths: Vec<usize> = mine.map(|obstacle| obstacle.length).collect();
                 let all = &config.evaluations()[index].block.lengths;
                 let at = |length: &usize| all.iter().position(|other| other == length);
@@ -140,11 +138,6 @@ impl Groups {
         }
         errors
     }
-}
-
-/// An entry of `extend` in a message.
-fn label(value: &Value) -> String {
-    crate::axis::label_of(value)
 }
 
 /// A block without what does not apply: one block for each run of lengths that allow the same entries, with the windows

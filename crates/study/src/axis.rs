@@ -9,12 +9,10 @@ use serde::Deserialize;
 use std::collections::HashSet;
 use toml::{Table, Value};
 
-/// One axis of the grid.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
     /// Names it in results, claims and conditions.
     pub name: String,
-    /// Its points, in order.
     pub points: Vec<Point>,
 }
 
@@ -123,7 +121,6 @@ fn trimmed(label: &str, section: &str) -> Result<()> {
         .hint("name each value in `labels = [..]`, or each point in `label`"))
 }
 
-/// The first part of a dotted key.
 fn first(key: &str) -> &str {
     key.split('.').next().unwrap_or(key)
 }
@@ -136,7 +133,6 @@ fn grid(key: &str, config: &AxisConfig, section: &str) -> Result<Axis> {
     Ok(Axis { name, points: points(labels, values.iter().map(change)) })
 }
 
-/// Several keys that change together.
 fn zipped(keys: &[String], config: &AxisConfig, section: &str) -> Result<Axis> {
     let rows = values(config, section)?
         .iter()
@@ -157,7 +153,6 @@ fn zipped(keys: &[String], config: &AxisConfig, section: &str) -> Result<Axis> {
     Ok(Axis { name, points: points(labels, changes) })
 }
 
-/// Points that each name their own keys.
 fn listed(list: &[Table], config: &AxisConfig, section: &str) -> Result<Axis> {
     if config.values.is_some() || config.labels.is_some() {
         return Err(Error::usage(format!(

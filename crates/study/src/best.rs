@@ -12,7 +12,6 @@ use toml::{Table, Value};
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Best {
-    /// The length.
     pub at: Tokens,
     /// What is compared; what the protocol is about unless given.
     #[serde(default)]
@@ -20,7 +19,6 @@ pub struct Best {
 }
 
 impl Best {
-    /// As a file has it.
     pub(crate) fn in_toml(&self) -> String {
         match self.metric {
             None => self.at.in_toml(),

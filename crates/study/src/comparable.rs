@@ -88,7 +88,6 @@ impl<'a> Scored<'a> {
         self.block.corpus.clone().unwrap_or_else(own)
     }
 
-    /// What tells one text from another.
     fn identity(&self) -> (Option<&String>, String) {
         let own =
             DataConfig { tokenizer: TokenizerConfig::default(), cache: String::new(), ..self.data.clone() };

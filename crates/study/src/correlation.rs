@@ -8,26 +8,16 @@ use serde::Deserialize;
 use toml::Table;
 
 /// One `[[correlation]]`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Correlation {
-    /// What predicts.
-    pub of: Vec<Metric>,
-    /// What is predicted.
-    pub with: Metric,
-    pub protocol: Protocol,
-    pub split: Split,
-}
-
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
-    of: Vec<Metric>,
+pub struct Correlation {
+    pub of: Vec<Metric>,
     #[serde(default)]
-    with: Metric,
+    pub with: Metric,
     #[serde(default = "diagnostics")]
-    protocol: Protocol,
+    pub protocol: Protocol,
     #[serde(default)]
-    split: Split,
+    pub split: Split,
 }
 
 fn diagnostics() -> Protocol {
@@ -37,7 +27,8 @@ fn diagnostics() -> Protocol {
 impl Correlation {
     /// Reads one `[[correlation]]`; `section` is its place in the file.
     pub(crate) fn read(table: &Table, section: &str) -> Result<Self> {
-        let Written { of, with, protocol, split } = read(table, section).map_err(pointed)?;
+        let correlation: Self = read(table, section).map_err(pointed)?;
+        let Self { of, with, protocol, .. } = &correlation;
         let wrong = |key: &str, value: String, allowed: String| {
             Error::value(&format!("{section}.{key}"), value, allowed)
         };
@@ -45,11 +36,11 @@ impl Correlation {
             return Err(wrong("of", "[]".to_owned(), "it names a metric".to_owned())
                 .hint("write `of = [\"unseen_angles\", \"first_token\"]`"));
         }
-        if let Some(metric) = of.iter().chain([&with]).find(|metric| !metric.is_of(protocol.material())) {
+        if let Some(metric) = of.iter().chain([with]).find(|metric| !metric.is_of(protocol.material())) {
             let allowed = format!("rows of `{protocol}` do not hold it");
             return Err(wrong("of", format!("\"{}\"", metric.name()), allowed).hint(metric.held_by()));
         }
-        Ok(Self { of, with, protocol, split })
+        Ok(correlation)
     }
 }
 

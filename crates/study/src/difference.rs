@@ -42,9 +42,7 @@ impl Over {
 /// The measure of one side minus that of the other, in the unit of the metric.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PairedDifference {
-    /// Mean over the seeds that both have.
     pub mean: f64,
-    /// Seeds that both have.
     pub seeds: usize,
     /// Documents, or what stands for them, that both scored; 0 where rows do not list them, or list different ones.
     pub documents: usize,
@@ -66,10 +64,10 @@ impl PairedDifference {
     pub fn new(a: &[Sample<'_>], b: &[Sample<'_>], level: f64) -> Option<Self> {
         let pairs: Vec<(&Sample<'_>, &Sample<'_>)> = a
             .iter()
-            .filter_map(|a| Some((a, b.iter().find(|b| b.seed() == a.seed())?)))
-            .filter(|(a, b)| a.value().is_finite() && b.value().is_finite())
+            .filter_map(|a| Some((a, b.iter().find(|b| b.seed == a.seed)?)))
+            .filter(|(a, b)| a.value.is_finite() && b.value.is_finite())
             .collect();
-        let by_seed: Vec<f64> = pairs.iter().map(|(a, b)| a.value() - b.value()).collect();
+        let by_seed: Vec<f64> = pairs.iter().map(|(a, b)| a.value - b.value).collect();
         let sums = DifferenceSums::of(&pairs);
         let steps = pairs.iter().flat_map(|(a, b)| [a.step(), b.step()]).flatten();
         let least = rounding(steps.fold(0.0, f64::max)) / (pairs.len() as f64).sqrt();
@@ -79,10 +77,10 @@ impl PairedDifference {
             mean: mean(&by_seed)?,
             seeds: pairs.len(),
             documents: sums.as_ref().map_or(0, DifferenceSums::documents),
-            unit: pairs.first()?.0.row().unit(),
+            unit: pairs.first()?.0.row.unit(),
             by_seed: by_seed_interval,
             by_document: sums.as_ref().and_then(|sums| sums.interval(level)),
-            same_tokens: pairs.iter().all(|(a, b)| same_tokens(a.row(), b.row())),
+            same_tokens: pairs.iter().all(|(a, b)| same_tokens(a.row, b.row)),
             level,
             sums,
         })
@@ -128,8 +126,8 @@ impl DifferenceSums {
     /// `None` where a row does not list its documents, or they are not the same throughout.
     fn of(pairs: &[(&Sample<'_>, &Sample<'_>)]) -> Option<Self> {
         let (first, _) = pairs.first()?;
-        let of = |sample: &Sample<'_>| sample.documents().filter(|_| sample.row().same_text(first.row()));
-        let is_of_answers = first.metric().is_share() && first.row().unit() == "sequence";
+        let of = |sample: &Sample<'_>| sample.documents().filter(|_| sample.row.same_text(first.row));
+        let is_of_answers = first.metric.is_share() && first.row.unit() == "sequence";
         let both = pairs.iter().map(|(a, b)| Some((of(a)?, of(b)?))).collect::<Option<Vec<_>>>()?;
         let (left, right) = &both[0];
         if both.iter().any(|(a, b)| a.weights != left.weights || b.weights != right.weights) {
@@ -141,7 +139,7 @@ impl DifferenceSums {
             let differences = both.iter().map(difference).collect();
             return Some(Self { differences, weights: left.weights.clone(), is_of_answers });
         }
-        first.metric().spans_tokenizers().then(|| Self::of_other_weights(&both))
+        first.metric.spans_tokenizers().then(|| Self::of_other_weights(&both))
     }
 
     /// The difference of two quotients of sums whose weights differ, as one quotient: with `A` and `W` the totals of one
@@ -229,8 +227,16 @@ pub(crate) mod tests {
         row
     }
 
+    fn samples(metric: Metric, rows: &[ResultRow]) -> Vec<Sample<'_>> {
+        rows.iter().map(|row| Sample::new(metric, row, rows).unwrap()).collect()
+    }
+
     fn losses(rows: &[ResultRow]) -> Vec<Sample<'_>> {
-        rows.iter().map(|row| Sample::new(Metric::Loss, row, rows).unwrap()).collect()
+        samples(Metric::Loss, rows)
+    }
+
+    fn difference(metric: Metric, a: &[ResultRow], b: &[ResultRow]) -> PairedDifference {
+        PairedDifference::new(&samples(metric, a), &samples(metric, b), 0.95).unwrap()
     }
 
     #[test]
@@ -278,11 +284,7 @@ pub(crate) mod tests {
     }
 
     fn of_bits(a: &[ResultRow], b: &[ResultRow]) -> PairedDifference {
-        let samples = |rows: &[ResultRow]| -> Vec<Sample<'static>> {
-            let rows: &'static [ResultRow] = Box::leak(rows.to_vec().into_boxed_slice());
-            rows.iter().map(|row| Sample::new(Metric::BitsPerByte, row, []).unwrap()).collect()
-        };
-        PairedDifference::new(&samples(a), &samples(b), 0.95).unwrap()
+        difference(Metric::BitsPerByte, a, b)
     }
 
     #[test]
@@ -329,12 +331,8 @@ pub(crate) mod tests {
             it.per_document = None;
             it.with("exact_match", right / 8.0)
         };
-        let rows = [[share(0, 3.0), share(1, 3.0)], [share(0, 2.0), share(1, 2.0)]];
-        let of = |rows: &'static [ResultRow]| -> Vec<Sample<'static>> {
-            rows.iter().map(|row| Sample::new(Metric::ExactMatch, row, []).unwrap()).collect()
-        };
-        let [a, b] = rows.map(|rows| of(Box::leak(Box::new(rows))));
-        let interval = PairedDifference::new(&a, &b, 0.95).unwrap().by_seed.unwrap();
+        let [a, b] = [3.0, 2.0].map(|right| [share(0, right), share(1, right)]);
+        let interval = difference(Metric::ExactMatch, &a, &b).by_seed.unwrap();
         assert!((interval.mean, interval.df) == (0.125, 1.0));
         assert!(
             (interval.se - 0.125 / 6f64.sqrt() / 2f64.sqrt()).abs() < 1e-15 && interval.p_against(0.0) > 0.1
@@ -353,10 +351,7 @@ pub(crate) mod tests {
     }
 
     fn of_answers(a: &[bool], b: &[bool]) -> Interval {
-        let [a, b] = [a, b].map(|right| [answers(right)]);
-        let samples = |rows: &'static [ResultRow]| [Sample::new(Metric::ExactMatch, &rows[0], []).unwrap()];
-        let [a, b] = [a, b].map(|rows| samples(Box::leak(Box::new(rows))));
-        PairedDifference::new(&a, &b, 0.95).unwrap().by_document.unwrap()
+        difference(Metric::ExactMatch, &[answers(a)], &[answers(b)]).by_document.unwrap()
     }
 
     #[test]

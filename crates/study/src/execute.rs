@@ -23,19 +23,14 @@ use std::time::{Duration, Instant};
 /// The exit code of a task whose run another process is working on.
 pub const BUSY: u8 = 75;
 
-/// Time between two checks of the children.
 const PAUSE: Duration = Duration::from_millis(20);
 /// Time between two checks of the runs that another process works on.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// How runs are done.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The program that does a task: this one.
     pub program: PathBuf,
-    /// Runs at a time.
     pub jobs: usize,
-    /// Folder of the task files.
     pub tasks: PathBuf,
     pub threads: usize,
     /// Devices; each run goes to the one that fewest runs are at work on.
@@ -45,11 +40,8 @@ pub struct Options {
 /// How far a task has come; a line of its stdout.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sign {
-    /// What is being done.
     pub what: String,
-    /// Units done.
     pub done: u64,
-    /// Units in all.
     pub total: u64,
     pub message: String,
 }
@@ -57,18 +49,13 @@ pub struct Sign {
 /// What happens, for the caller to show. A run is named by its index in the plan.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// A run's process has started.
     Started(usize),
-    /// A run has come further.
     Sign(usize, Sign),
-    /// A run is finished, after so long.
     Finished(usize, Duration),
     Failed(usize, Failure),
-    /// Another process works on the run.
     Elsewhere(usize),
 }
 
-/// A child at work.
 struct Worker {
     index: usize,
     /// Place of its device among the options'.
@@ -81,18 +68,18 @@ struct Worker {
     start: Instant,
 }
 
-/// The work that is left.
 struct Execution<'a> {
     plan: &'a Plan,
     store: &'a Store,
     options: &'a Options,
     waiting: VecDeque<usize>,
-    /// Runs that another process works on.
     elsewhere: Vec<usize>,
     looked: Instant,
     workers: Vec<Worker>,
     sender: Sender<(usize, Sign)>,
     signs: Receiver<(usize, Sign)>,
+    stop: &'a dyn Fn() -> bool,
+    show: &'a mut dyn FnMut(Event),
 }
 
 /// The places of the runs that are neither finished nor failed, each work once.
@@ -122,8 +109,10 @@ pub fn execute(
         workers: Vec::new(),
         sender,
         signs,
+        stop,
+        show,
     };
-    let done = execution.run(stop, show);
+    let done = execution.run();
     // Whatever happened here, no child is left alone.
     for worker in &mut execution.workers {
         worker.stdin = None;
@@ -136,47 +125,47 @@ pub fn execute(
     done
 }
 
-impl Execution<'_> {
-    fn run(&mut self, stop: &dyn Fn() -> bool, show: &mut dyn FnMut(Event)) -> Result<()> {
+impl<'a> Execution<'a> {
+    fn run(&mut self) -> Result<()> {
         loop {
-            if stop() {
+            if (self.stop)() {
                 return Err(Error::interrupted(
                     "stopped; what was measured is kept, and runs have checkpoints",
                 )
                 .hint("the same command goes on where this one stopped"));
             }
-            self.look_elsewhere(show)?;
+            self.look_elsewhere()?;
             while self.workers.len() < self.options.jobs
                 && let Some(index) = self.waiting.pop_front()
             {
-                self.begin(index, show)?;
+                self.begin(index)?;
             }
             if self.workers.is_empty() && self.waiting.is_empty() && self.elsewhere.is_empty() {
                 return Ok(());
             }
             if let Ok((index, sign)) = self.signs.recv_timeout(PAUSE) {
-                show(Event::Sign(index, sign));
+                (self.show)(Event::Sign(index, sign));
             }
             while let Ok((index, sign)) = self.signs.try_recv() {
-                show(Event::Sign(index, sign));
+                (self.show)(Event::Sign(index, sign));
             }
-            self.reap(stop, show)?;
+            self.reap()?;
         }
     }
 
-    fn job(&self, index: usize) -> Result<&Job> {
+    fn job(&self, index: usize) -> Result<&'a Job> {
         self.plan.runs[index].job.as_ref().map_err(Clone::clone)
     }
 
     /// Starts a run, unless it is done or another process has it.
-    fn begin(&mut self, index: usize, show: &mut dyn FnMut(Event)) -> Result<()> {
-        if self.settled(index, show)? {
+    fn begin(&mut self, index: usize) -> Result<()> {
+        if self.settled(index)? {
             return Ok(());
         }
         let job = self.job(index)?;
         // Released at once, and taken by the child. If another process is faster, the child ends with `BUSY`.
         if self.store.try_lock(&job.key)?.is_none() {
-            show(Event::Elsewhere(index));
+            (self.show)(Event::Elsewhere(index));
             self.elsewhere.push(index);
             return Ok(());
         }
@@ -189,19 +178,19 @@ impl Execution<'_> {
         let log = std::fs::metadata(self.store.log(&job.key)).map_or(0, |about| about.len());
         let (child, stdin) = self.spawn(index, &path, &job.key, &self.options.devices[free])?;
         self.workers.push(Worker { index, device: free, log, child, stdin, start: Instant::now() });
-        show(Event::Started(index));
+        (self.show)(Event::Started(index));
         Ok(())
     }
 
     /// Shows a run that another process has finished, or that failed there; false if it is open.
-    fn settled(&self, index: usize, show: &mut dyn FnMut(Event)) -> Result<bool> {
+    fn settled(&mut self, index: usize) -> Result<bool> {
         let job = self.job(index)?;
         match self.store.work(job) {
             Work::Open => return Ok(false),
-            Work::Finished => show(Event::Finished(index, Duration::ZERO)),
+            Work::Finished => (self.show)(Event::Finished(index, Duration::ZERO)),
             Work::Failed => {
                 if let Some(failure) = self.store.failure(job)? {
-                    show(Event::Failed(index, failure));
+                    (self.show)(Event::Failed(index, failure));
                 }
             }
         }
@@ -242,8 +231,7 @@ impl Execution<'_> {
         Ok((child, stdin))
     }
 
-    /// Handles children that have ended.
-    fn reap(&mut self, stop: &dyn Fn() -> bool, show: &mut dyn FnMut(Event)) -> Result<()> {
+    fn reap(&mut self) -> Result<()> {
         let mut place = 0;
         while place < self.workers.len() {
             let ended = self.workers[place].child.try_wait();
@@ -253,48 +241,42 @@ impl Execution<'_> {
                 continue;
             };
             let worker = self.workers.remove(place);
-            self.ended(&worker, status, stop, show)?;
+            self.ended(&worker, status)?;
         }
         Ok(())
     }
 
-    fn ended(
-        &mut self,
-        worker: &Worker,
-        status: ExitStatus,
-        stop: &dyn Fn() -> bool,
-        show: &mut dyn FnMut(Event),
-    ) -> Result<()> {
+    fn ended(&mut self, worker: &Worker, status: ExitStatus) -> Result<()> {
         let index = worker.index;
         let job = self.job(index)?;
         match self.store.work(job) {
-            Work::Finished => show(Event::Finished(index, worker.start.elapsed())),
+            Work::Finished => (self.show)(Event::Finished(index, worker.start.elapsed())),
             Work::Failed => {
-                self.settled(index, show)?;
+                self.settled(index)?;
             }
             Work::Open if status.code() == Some(i32::from(BUSY)) => {
-                show(Event::Elsewhere(index));
+                (self.show)(Event::Elsewhere(index));
                 self.elsewhere.push(index);
             }
             // Ctrl-C reaches the children at the same time as this process.
-            Work::Open if stop() || status.code() == Some(130) => self.elsewhere.push(index),
+            Work::Open if (self.stop)() || status.code() == Some(130) => self.elsewhere.push(index),
             Work::Open => {
                 let failure = unexplained(status, &self.store.log(&job.key), worker.log);
                 self.store.fail(job, &failure)?;
-                show(Event::Failed(index, failure));
+                (self.show)(Event::Failed(index, failure));
             }
         }
         Ok(())
     }
 
     /// Checks from time to time the runs that another process has: they may be done, or free again.
-    fn look_elsewhere(&mut self, show: &mut dyn FnMut(Event)) -> Result<()> {
+    fn look_elsewhere(&mut self) -> Result<()> {
         if self.elsewhere.is_empty() || self.looked.elapsed() < LOOK {
             return Ok(());
         }
         self.looked = Instant::now();
         for index in std::mem::take(&mut self.elsewhere) {
-            if self.settled(index, show)? {
+            if self.settled(index)? {
                 continue;
             }
             if self.store.try_lock(&self.job(index)?.key)?.is_some() {

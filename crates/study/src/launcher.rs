@@ -13,23 +13,17 @@ use std::process::Command;
 /// What a launcher needs to know of a study.
 #[derive(Clone, Debug)]
 pub struct Submission<'a> {
-    /// The study's name.
     pub name: &'a str,
     /// The study's folder, for scripts and lists.
     pub folder: &'a Path,
-    /// The program that does a task.
     pub program: &'a Path,
     pub threads: usize,
-    /// Devices, assigned in turn.
     pub devices: &'a [String],
 }
 
-/// A task that is ready to start elsewhere.
 #[derive(Clone, Debug)]
 pub struct Ready {
-    /// The run's identity.
     pub key: String,
-    /// The task's file.
     pub path: PathBuf,
     /// The command line that does it, quoted for a shell.
     pub command: String,
@@ -149,7 +143,6 @@ pub struct Submitted {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Array {
-    /// Slurm's job id.
     job: String,
     keys: Vec<String>,
 }
@@ -159,7 +152,6 @@ impl Submitted {
         folder.join("slurm.json")
     }
 
-    /// What was submitted for a study.
     pub fn load(folder: &Path) -> Result<Self> {
         let path = Self::path(folder);
         if !path.exists() {

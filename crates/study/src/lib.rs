@@ -2,6 +2,7 @@
 //!
 //! Every module uses only modules above it:
 //!
+//! - `words`: lists in sentences.
 //! - [`statistics`]: intervals, tests and corrections, as functions of numbers.
 //! - [`schema`](mod@schema): the keys of a study file.
 //! - [`best`]: what a study ranks.
@@ -60,6 +61,7 @@ pub mod statistics;
 pub mod store;
 pub mod stored;
 pub mod task;
+mod words;
 pub mod write;
 
 pub use document::Study;

@@ -5,13 +5,14 @@
 //! `K` looks has `1 / K` of the probability of a wrong verdict: by the union bound (Bonferroni), all looks together have no
 //! more than one look of a study with a fixed number of seeds.
 
+use crate::words::listed;
+
 /// The probability of a wrong verdict that all claims of a study together may have, over all looks.
 pub const ALPHA: f64 = 0.05;
 
 /// The most seeds of `seeds = "until decided"` unless `max_seeds` says otherwise.
 pub const MAX_SEEDS: u64 = 12;
 
-/// Seeds before the first look.
 const FIRST: usize = 3;
 
 /// How many times more seeds the next look has.
@@ -42,12 +43,10 @@ impl Looks {
         &self.0
     }
 
-    /// Seeds at the first look.
     pub fn first(&self) -> usize {
         self.0[0]
     }
 
-    /// Whether there are several.
     pub fn are_several(&self) -> bool {
         self.0.len() > 1
     }
@@ -59,14 +58,7 @@ impl Looks {
 
     /// The looks in words: `3, 5, 8 and 12`.
     pub fn in_words(&self) -> String {
-        match self.0.as_slice() {
-            [] => String::new(),
-            [one] => one.to_string(),
-            [most @ .., last] => {
-                let most: Vec<String> = most.iter().map(ToString::to_string).collect();
-                format!("{} and {last}", most.join(", "))
-            }
-        }
+        listed(&self.0.iter().map(ToString::to_string).collect::<Vec<_>>())
     }
 }
 

@@ -21,13 +21,11 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The probability that any verdict of a table is wrong.
 const ALPHA: f64 = 0.05;
 
-/// What was found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Correlated {
     pub correlation: Correlation,
     pub points: usize,
     pub runs: usize,
-    /// The rank correlation of each metric, with its interval.
     pub of: Vec<(Metric, Estimate)>,
     /// How much stronger one is than another, by size: both, and the difference of their absolute values.
     pub pairs: Vec<(Metric, Metric, Estimate)>,
@@ -76,7 +74,6 @@ impl Correlation {
         })
     }
 
-    /// The rank correlation of each metric with what it predicts.
     fn correlations(&self, points: &[&Point]) -> Vec<f64> {
         let predicted = ranks(&points.iter().map(|point| point.predicted).collect::<Vec<_>>());
         let of = |at: usize| ranks(&points.iter().map(|point| point.of[at]).collect::<Vec<_>>());

@@ -8,23 +8,20 @@ use crate::plan::{Plan, Planned};
 use crate::statistics::{mean, standard_deviation};
 use crate::store::Store;
 use longwave_core::Result;
+use longwave_core::in_order::grouped;
 use longwave_eval::Evaluation;
 use longwave_report::page::Run;
 
 /// The runs of a study over learning rates, each with its validation loss.
 #[derive(Clone, Debug)]
 pub struct Rates {
-    /// Which of the axes varies the rate.
     pub axis: usize,
     runs: Vec<Trained>,
 }
 
-/// What one run came to.
 #[derive(Clone, Debug)]
 pub(crate) struct Trained {
-    /// Its labels on the other axes.
     pub(crate) rest: Vec<String>,
-    /// Its label on the axis of rates.
     pub(crate) label: String,
     pub(crate) rate: f64,
     pub(crate) seed: u64,
@@ -32,7 +29,6 @@ pub(crate) struct Trained {
     pub(crate) loss: Option<f64>,
 }
 
-/// A rate that was chosen.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Choice {
     pub(crate) label: String,
@@ -72,7 +68,6 @@ impl Rates {
         Self { axis, runs }
     }
 
-    /// The labels of a run without that of its rate.
     pub(crate) fn rest(&self, labels: &[String]) -> Vec<String> {
         apart(labels, self.axis).0
     }
@@ -87,22 +82,19 @@ impl Rates {
     /// The rate with the lowest mean validation loss, over all seeds but `without`. One that lost a seed is not chosen where
     /// another has all.
     pub(crate) fn choose(&self, rest: &[String], without: Option<u64>) -> Option<Choice> {
-        let mut rates: Vec<(&str, f64, Vec<f64>)> = Vec::new();
-        for run in self.runs.iter().filter(|run| run.rest == rest) {
-            let losses = run.loss.filter(|_| Some(run.seed) != without);
-            match rates.iter_mut().find(|(label, ..)| *label == run.label) {
-                Some((.., known)) => known.extend(losses),
-                None => rates.push((&run.label, run.rate, losses.into_iter().collect())),
-            }
-        }
-        let most = rates.iter().map(|(.., losses)| losses.len()).max().filter(|most| *most > 0)?;
-        let (label, rate, losses) = rates
-            .iter()
-            .filter(|(.., losses)| losses.len() == most)
-            .min_by(|a, b| mean(&a.2).unwrap_or(f64::NAN).total_cmp(&mean(&b.2).unwrap_or(f64::NAN)))?;
+        let runs = self.runs.iter().filter(|run| run.rest == rest);
+        let by_rate =
+            grouped(runs.map(|run| ((&run.label, run.rate), run.loss.filter(|_| Some(run.seed) != without))));
+        let rates: Vec<(_, Vec<f64>)> = by_rate
+            .into_iter()
+            .map(|(rate, losses)| (rate, losses.into_iter().flatten().collect()))
+            .collect();
+        let most = rates.iter().map(|(_, losses)| losses.len()).max().filter(|most| *most > 0)?;
         // A rate beside it that has fewer runs leaves open what lies there.
-        let complete = || rates.iter().filter(|(.., losses)| losses.len() == most);
-        let is_end = |beyond: fn(&f64, &f64) -> bool| !complete().any(|(_, other, _)| beyond(other, rate));
+        let complete = || rates.iter().filter(|(_, losses)| losses.len() == most);
+        let mean_of = |losses: &[f64]| mean(losses).unwrap_or(f64::NAN);
+        let ((label, rate), losses) = complete().min_by(|a, b| mean_of(&a.1).total_cmp(&mean_of(&b.1)))?;
+        let is_end = |beyond: fn(&f64, &f64) -> bool| !complete().any(|((_, other), _)| beyond(other, rate));
         let at_edge = match (rates.len(), is_end(f64::lt), is_end(f64::gt)) {
             (1, ..) => None,
             (_, true, _) => Some("smallest"),

@@ -3,16 +3,17 @@
 use crate::extensions::{Extension, Extensions};
 use crate::plan::Plan;
 use crate::rates::Rates;
+use crate::sample::Sample;
 use crate::store::{Failure, Store};
 use longwave_core::Result;
+use longwave_core::in_order::distinct;
 use longwave_eval::column::ColumnType;
-use longwave_eval::{ResultRow, WINDOW_BASELINE};
+use longwave_eval::{Metric, ResultRow, WINDOW_BASELINE};
 use longwave_report::{Column, Tidy};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a study measured.
 #[derive(Clone, Debug)]
 pub struct Results {
     pub axes: Vec<String>,
@@ -34,9 +35,7 @@ pub struct Results {
 /// One row and the run it is of.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// The run's place in the plan.
     pub run: usize,
-    /// The run's label on each axis.
     pub labels: Vec<String>,
     /// The label of the extension, see [`Extensions`].
     pub extend: String,
@@ -44,7 +43,6 @@ pub struct Measured {
 }
 
 impl Results {
-    /// Gathers what the store has of a plan.
     pub fn gather(plan: &Plan, store: &Store) -> Result<Self> {
         let mut results = Self {
             axes: plan.axes.clone(),
@@ -100,7 +98,12 @@ impl Results {
         Cow::Owned(results)
     }
 
-    /// Seeds that a combination should have.
+    /// The value of a metric in a row; the window baseline that it may need is of the same run.
+    pub(crate) fn sample<'a>(&'a self, metric: Metric, measured: &'a Measured) -> Option<Sample<'a>> {
+        let run = self.rows.iter().filter(|other| other.run == measured.run);
+        Sample::new(metric, &measured.row, run.map(|other| &other.row))
+    }
+
     pub fn seeds_of(&self, labels: &[String]) -> usize {
         self.asked.as_ref().map_or(self.seeds, |asked| asked.get(labels).copied().unwrap_or(0))
     }
@@ -123,12 +126,7 @@ impl Results {
 
     /// Every way of reading, in order of first appearance with the window baseline last.
     pub fn extensions(&self) -> Vec<&str> {
-        let mut names: Vec<&str> = Vec::new();
-        for measured in &self.rows {
-            if !names.contains(&measured.extend.as_str()) {
-                names.push(&measured.extend);
-            }
-        }
+        let mut names = distinct(self.rows.iter().map(|measured| measured.extend.as_str()));
         names.sort_by_key(|name| *name == WINDOW_BASELINE);
         names
     }

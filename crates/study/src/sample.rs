@@ -3,14 +3,14 @@
 use longwave_eval::metrics::Documents;
 use longwave_eval::{Metric, ResultRow, WINDOW_BASELINE};
 
-/// The value of a metric in one row.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample<'a> {
-    row: &'a ResultRow,
+    pub row: &'a ResultRow,
     baseline: Option<&'a ResultRow>,
-    metric: Metric,
-    seed: u64,
-    value: f64,
+    pub metric: Metric,
+    /// The seed that it is paired by.
+    pub seed: u64,
+    pub value: f64,
 }
 
 /// The window baseline of a row: the same run and the same targets.
@@ -38,35 +38,10 @@ impl<'a> Sample<'a> {
         Some(Self { row, baseline, metric, seed: row.seed, value })
     }
 
-    pub fn row(&self) -> &'a ResultRow {
-        self.row
-    }
-
-    /// The seed that it is paired by.
-    pub fn seed(&self) -> u64 {
-        self.seed
-    }
-
-    /// The same, to be paired as if of another seed.
-    #[must_use]
-    pub fn as_seed(self, seed: u64) -> Self {
-        Self { seed, ..self }
-    }
-
-    /// What is measured.
-    pub fn metric(&self) -> Metric {
-        self.metric
-    }
-
     /// What a share goes up by where one more of it is right; nothing for other metrics.
     pub(crate) fn step(&self) -> Option<f64> {
         let counted = || self.documents().map_or(self.row.documents as u64, |it| it.weights.iter().sum());
         self.metric.is_share().then(|| 1.0 / counted() as f64)
-    }
-
-    /// The measure.
-    pub fn value(&self) -> f64 {
-        self.value
     }
 
     /// Its parts by document; `None` where the row does not hold them.
@@ -82,7 +57,7 @@ mod tests {
     use std::f64::consts::LN_2;
 
     fn value(metric: Metric, row: &ResultRow, rows: &[ResultRow]) -> Option<f64> {
-        Sample::new(metric, row, rows).map(|sample| sample.value())
+        Sample::new(metric, row, rows).map(|sample| sample.value)
     }
 
     #[test]
@@ -105,7 +80,7 @@ mod tests {
             let sample = Sample::new(metric, &rows[0], &rows).unwrap();
             let documents = sample.documents().unwrap();
             let mean = documents.sums.iter().sum::<f64>() / documents.weights.iter().sum::<u64>() as f64;
-            assert!((mean - sample.value()).abs() < 1e-12, "{}: {mean}, {}", metric.name(), sample.value());
+            assert!((mean - sample.value).abs() < 1e-12, "{}: {mean}, {}", metric.name(), sample.value);
         }
         assert!((value(Metric::BaselineDifference, &rows[0], &rows).unwrap() - 2.0 / 3.0).abs() < 1e-12);
     }

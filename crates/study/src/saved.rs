@@ -12,10 +12,8 @@ use toml::{Table, Value};
 
 /// The folder of a study's tables, charts and page, in that of the study.
 pub const PAGES: &str = "report";
-/// The version of the file's form.
 const FORMAT: u32 = 1;
 const FILE: &str = "plan.toml";
-/// The keys of its runs.
 const KEYS: &str = "plan.json";
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -24,11 +22,8 @@ struct Written {
     format: u32,
     /// `cpu` or `gpu`.
     device: String,
-    /// The store's absolute path.
     store: String,
-    /// The study file.
     study: Table,
-    /// The base config that it names.
     base: Table,
     /// Content hashes of corpora by their `[data]`.
     contents: BTreeMap<String, String>,
@@ -55,9 +50,6 @@ pub fn save(folder: &Path, study: &Study, plan: &Plan) -> Result<()> {
 }
 
 /// The keys of the runs that the study of a folder had when it ran or was collected last; none where it did neither.
-///
-/// # Errors
-/// The file that says so cannot be read.
 pub fn keys(folder: &Path) -> Result<Vec<String>> {
     let path = folder.join(KEYS);
     if !path.try_exists().map_err(|error| Error::io("read", &path, &error))? {

@@ -12,7 +12,6 @@ use longwave_eval::{DocumentSums, ResultRow};
 
 const STUDIES: usize = 2000;
 
-/// A stream of random numbers.
 struct Draws(u64);
 
 impl Draws {

@@ -3,6 +3,7 @@
 use crate::plan::Plan;
 use crate::plan::job::{Origin, data_text, key_of};
 use crate::store::{Store, Work};
+use crate::words::few;
 use longwave_core::{Error, Result};
 use longwave_eval::Evaluation;
 use longwave_experiment::Config;
@@ -107,13 +108,10 @@ impl Plan {
             .filter_map(|run| Some((run, run.from.as_ref()?)))
             .map(|(run, Origin { key, step })| format!("{} from step {step} of {key}", run.title()))
             .collect();
-        let more = named.len().saturating_sub(FEW);
-        let more = if more > 0 { format!("; and {more} more") } else { String::new() };
-        let (count, few) = (named.len(), named[..named.len().min(FEW)].join("; "));
+        let (count, few) = (named.len(), few(&named, FEW));
         let runs = if count == 1 { "run goes" } else { "runs go" };
-        (count > 0).then(|| {
-            format!("{count} {runs} on from stored runs that were trained alike until there: {few}{more}")
-        })
+        (count > 0)
+            .then(|| format!("{count} {runs} on from stored runs that were trained alike until there: {few}"))
     }
 }
 

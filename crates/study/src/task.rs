@@ -11,19 +11,13 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
-/// The version of the file's form.
 pub const FORMAT: u32 = 1;
 
-/// A job and how to do it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StudyTask {
-    /// What to do.
     pub job: Job,
-    /// Where runs are kept.
     pub store: PathBuf,
-    /// Labels and seed, for people.
     pub title: String,
-    /// Threads on the CPU.
     pub threads: usize,
     pub device: String,
     /// The key of the stored run that it goes on from, unless it has begun.

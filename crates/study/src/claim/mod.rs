@@ -30,9 +30,7 @@ pub(crate) use sentence::{Relation, Sentence, Words};
 /// One `[[claim]]`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClaimConfig {
-    /// The sentence.
     pub says: String,
-    /// What is compared.
     pub metric: Metric,
     /// By how much the sides may differ the wrong way, in the unit of the metric.
     pub tolerance: f64,
@@ -46,7 +44,6 @@ pub struct ClaimConfig {
     pub over: Option<Over>,
     /// Its key in the file, such as `claim[0].says`.
     pub(crate) key: String,
-    /// What the sentence states.
     pub(crate) sentence: Sentence,
 }
 
@@ -102,6 +99,10 @@ impl ClaimConfig {
             key,
             sentence,
         })
+    }
+
+    pub(crate) fn wrong(&self, why: String) -> Error {
+        Error::value(&self.key, format!("\"{}\"", self.says), why)
     }
 
     /// What the claim states, for telling whether it was changed.

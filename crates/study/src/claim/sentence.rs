@@ -4,18 +4,13 @@ use longwave_core::{Error, Result};
 use longwave_eval::ResultRow;
 use longwave_position::Tokens;
 
-/// A claim taken apart.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Sentence {
-    /// What is compared.
     pub(crate) left: Words,
-    /// How the sides are compared.
     pub(crate) relation: Relation,
-    /// What it is compared with.
     pub(crate) right: Words,
 }
 
-/// One side of a claim.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Words {
     /// An extension, labels and a step, in any order.
@@ -24,7 +19,6 @@ pub(crate) struct Words {
     length: Tokens,
 }
 
-/// How the left side is compared with the right one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Relation {
     /// `<`
@@ -69,12 +63,10 @@ impl Words {
         self.length.rounded_down(train_length)
     }
 
-    /// Whether a row was read at the length.
     pub(crate) fn is_at(&self, row: &ResultRow) -> bool {
         row.settings.length == self.length(row.settings.train_length)
     }
 
-    /// The words as the claim has them.
     pub(crate) fn text(&self) -> String {
         self.words.join(", ")
     }

@@ -7,6 +7,7 @@ use crate::difference::{Over, PairedDifference};
 use crate::sample::Sample;
 use crate::statistics::mean;
 use longwave_core::Error;
+use longwave_core::in_order::grouped;
 use longwave_eval::{DocumentSums, Metric, ResultRow};
 
 /// What was compared so far, and what stood in the way.
@@ -15,15 +16,11 @@ pub(super) struct Found {
     pub(super) list: Vec<(Comparison, PairedDifference)>,
     /// Of each reading without a partner, in what the nearest differs.
     pub(super) without_partner: Vec<Option<Vec<obstacle::Differing>>>,
-    /// Partners of other text or other tokens.
     other_text: Vec<Error>,
     /// Partners without a seed in common: the seeds of both.
     other_seeds: Vec<(Vec<u64>, Vec<u64>)>,
-    /// Seeds of one side that the other lacks.
     unpaired_seeds: Vec<u64>,
-    /// Whether a pair lacked the metric.
     lacks_metric: bool,
-    /// The training lengths of a pair, where they differ.
     trained: Option<[usize; 2]>,
 }
 
@@ -40,9 +37,9 @@ impl Found {
             return;
         }
         if let ([one], [other]) = (left.as_slice(), right.as_mut_slice()) {
-            *other = other.as_seed(one.seed());
+            other.seed = one.seed;
         }
-        let seeds = |samples: &[Sample<'_>]| samples.iter().map(Sample::seed).collect::<Vec<u64>>();
+        let seeds = |samples: &[Sample<'_>]| samples.iter().map(|sample| sample.seed).collect::<Vec<u64>>();
         let (of_left, of_right) = (seeds(&left), seeds(&right));
         match comparison(a.first(), b.first(), &paired(left, &of_right), &paired(right, &of_left), metric) {
             Some(found) => {
@@ -56,7 +53,6 @@ impl Found {
         }
     }
 
-    /// Why nothing was compared.
     pub(super) fn error(self, pairing: &Pairing<'_>, metric: Metric) -> Error {
         let (a, b) = (&pairing.a.name, &pairing.b.name);
         if let Some(error) = self.other_text.into_iter().next() {
@@ -82,21 +78,14 @@ impl Found {
         )
     }
 
-    /// What was left out, and by which key.
     pub(super) fn notes(&self, pairing: &Pairing<'_>) -> Vec<String> {
-        let mut counts: Vec<(String, usize)> = Vec::new();
-        for nearest in self.without_partner.iter().flatten() {
-            let keys = obstacle::keys(nearest);
-            match counts.iter_mut().find(|(known, _)| *known == keys) {
-                Some((_, count)) => *count += 1,
-                None => counts.push((keys, 1)),
-            }
-        }
+        let nearest = self.without_partner.iter().flatten();
+        let obstacles = grouped(nearest.map(|differing| (obstacle::keys(differing), ())));
         let (a, b) = (&pairing.a.name, &pairing.b.name);
         // The most frequent obstacle stands for the others.
-        let total: usize = counts.iter().map(|(_, count)| count).sum();
-        let most = if counts.len() > 1 { "most differ" } else { "the nearest differs" };
-        let frequent = counts.into_iter().rev().max_by_key(|(_, count)| *count);
+        let total: usize = obstacles.iter().map(|(_, all)| all.len()).sum();
+        let most = if obstacles.len() > 1 { "most differ" } else { "the nearest differs" };
+        let frequent = obstacles.into_iter().rev().max_by_key(|(_, all)| all.len());
         let mut notes: Vec<String> = frequent
             .map(|(keys, _)| format!("{total} measured for {a} have no partner in {b}: {most} in {keys}"))
             .into_iter()
@@ -140,7 +129,7 @@ impl Found {
 
 /// The samples whose seed is among those of the other side.
 fn paired<'a>(samples: Vec<Sample<'a>>, seeds: &[u64]) -> Vec<Sample<'a>> {
-    samples.into_iter().filter(|sample| seeds.contains(&sample.seed())).collect()
+    samples.into_iter().filter(|sample| seeds.contains(&sample.seed)).collect()
 }
 
 fn comparison(
@@ -152,9 +141,8 @@ fn comparison(
 ) -> Option<(Comparison, PairedDifference)> {
     let difference = PairedDifference::new(left, right, LEVEL)?;
     let mean_of = |numbers: Vec<f64>| mean(&numbers).unwrap_or(f64::NAN);
-    let value = |samples: &[Sample<'_>]| mean_of(samples.iter().map(Sample::value).collect());
-    let ppl =
-        |samples: &[Sample<'_>]| mean_of(samples.iter().map(|sample| sample.row().nll()).collect()).exp();
+    let value = |samples: &[Sample<'_>]| mean_of(samples.iter().map(|sample| sample.value).collect());
+    let ppl = |samples: &[Sample<'_>]| mean_of(samples.iter().map(|sample| sample.row.nll()).collect()).exp();
     let comparison = Comparison {
         extend: a.extend.clone(),
         extend_config: a.extend_config.clone(),

@@ -23,7 +23,6 @@ use side::Reading;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// The level of the intervals.
 const LEVEL: f64 = 0.95;
 
 /// One measurement that both sides have, and the difference of what they say.
@@ -31,32 +30,24 @@ const LEVEL: f64 = 0.95;
 pub struct Comparison {
     /// Kind of the extension that the first side was read with.
     pub extend: String,
-    /// The extension's config.
     pub extend_config: Value,
     /// Kind of the extension that the second side was read with.
     pub other_extend: String,
-    /// The extension's config.
     pub other_extend_config: Value,
     /// The two extensions in a word each, or one if they are the same, told apart by keys that differ in the list. In parentheses what
     /// else tells it from others of the list: protocol, split, checkpoint and the like.
     pub reading: String,
-    /// The checkpoint of the first side.
     pub checkpoint: String,
-    /// That of the second side.
     pub other_checkpoint: String,
     /// Protocol, split and lengths.
     #[serde(flatten)]
     pub settings: Settings,
     pub metric: Metric,
-    /// The measure of the first side.
     pub value: f64,
-    /// The measure of the second side.
     pub other_value: f64,
     /// Perplexity of the first side: exp of its loss, of several seeds of their mean loss.
     pub ppl: f64,
-    /// Perplexity of the second side.
     pub other_ppl: f64,
-    /// The measure of the first minus that of the second.
     pub difference: f64,
     /// Standard error of the difference over what was paired; absent for fewer than two of it.
     pub se: Option<f64>,
@@ -88,14 +79,11 @@ pub struct Comparison {
     /// Whether a side has more documents than its row keeps the sums of.
     #[serde(skip)]
     keeps_no_sums: bool,
-    /// Paired seeds.
     pub seeds: usize,
 }
 
-/// All that two sides have in common.
 #[derive(Clone, Debug)]
 pub struct Comparisons {
-    /// One for each measurement.
     pub list: Vec<Comparison>,
     /// What was left out, and by which key.
     pub notes: Vec<String>,
@@ -139,7 +127,6 @@ pub fn compare(a: &Side, b: &Side, filter: &Filter, metric: Metric) -> Result<Co
     Ok(Comparisons { list, notes })
 }
 
-/// The checkpoint at the end of a training.
 const LAST: &str = "last";
 
 /// How rows of two sides find each other.
@@ -193,10 +180,9 @@ impl Comparison {
     }
 }
 
-/// All that was measured of two sides, hashed.
 fn measured(left: &[Sample<'_>], right: &[Sample<'_>]) -> u64 {
     let mut hasher = DefaultHasher::new();
-    for row in left.iter().chain(right).map(Sample::row) {
+    for row in left.iter().chain(right).map(|sample| sample.row) {
         format!("{:?}", (&row.config_hash, row.seed, &row.values, &row.per_document)).hash(&mut hasher);
     }
     hasher.finish()

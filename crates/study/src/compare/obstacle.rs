@@ -1,5 +1,6 @@
 //! What keeps two measurements from being compared, by the key in which they differ.
 
+use crate::words::listed;
 use longwave_eval::{ResultRow, Settings};
 use serde_json::{Map, Value};
 use std::fmt::Display;
@@ -88,15 +89,6 @@ pub(super) fn keys(differing: &[Differing]) -> String {
     listed(&differing.iter().map(|it| format!("`{}`", it.key)).collect::<Vec<_>>())
 }
 
-/// "0, 1 and 2".
 pub(super) fn numbers(numbers: &[impl Display]) -> String {
     listed(&numbers.iter().map(ToString::to_string).collect::<Vec<_>>())
-}
-
-fn listed(parts: &[String]) -> String {
-    match parts {
-        [] => "nothing".to_owned(),
-        [one] => one.clone(),
-        [first @ .., last] => format!("{} and {last}", first.join(", ")),
-    }
 }

@@ -2,6 +2,7 @@
 
 use super::obstacle::numbers;
 use crate::sample::Sample;
+use longwave_core::in_order::distinct;
 use longwave_core::{Error, Result};
 use longwave_eval::{Metric, Reference, ResultRow};
 use longwave_position::tokens::{Lengths, Tokens};
@@ -9,7 +10,6 @@ use longwave_position::tokens::{Lengths, Tokens};
 /// One run, or several that differ by their seed, and how they are read.
 #[derive(Clone, Debug)]
 pub struct Side {
-    /// As the user names it.
     pub name: String,
     pub runs: Vec<Vec<ResultRow>>,
     /// The one extension that is compared; each with its equal unless given.
@@ -23,7 +23,6 @@ pub struct Side {
 pub struct Filter {
     /// The lengths, in tokens or as multiples of each row's training length.
     pub lengths: Vec<Tokens>,
-    /// The extensions.
     pub extend: Vec<Reference>,
 }
 
@@ -53,7 +52,6 @@ impl<'a> Reading<'a> {
         self.rows[0]
     }
 
-    /// Those of its rows that hold the metric.
     pub(super) fn samples(&self, metric: Metric) -> Vec<Sample<'a>> {
         let all = || self.side.runs.iter().flatten();
         self.rows.iter().filter_map(|row| Sample::new(metric, row, all())).collect()
@@ -113,7 +111,6 @@ impl Side {
         Ok(())
     }
 
-    /// Why a filter keeps nothing.
     fn nothing(&self, extend: Option<&Reference>, filter: &Filter) -> Error {
         let rows = || self.runs.iter().flatten();
         if rows().next().is_none() {
@@ -123,15 +120,7 @@ impl Side {
         let mut lengths: Vec<usize> = rows().map(|row| row.settings.length).collect();
         lengths.sort_unstable();
         lengths.dedup();
-        let distinct = |names: &mut dyn Iterator<Item = &String>| {
-            let mut known: Vec<&str> = Vec::new();
-            for name in names {
-                if !known.contains(&name.as_str()) {
-                    known.push(name);
-                }
-            }
-            known.join(", ")
-        };
+        let named = |of: fn(&ResultRow) -> &str| distinct(rows().map(of)).join(", ");
         let asked = [
             (!filter.lengths.is_empty()).then_some("lengths"),
             (extend.is_some() || !filter.extend.is_empty()).then_some("extension"),
@@ -142,8 +131,8 @@ impl Side {
             format!(
                 "its lengths are {}, its extensions {}, its checkpoints {}",
                 numbers(&lengths),
-                distinct(&mut rows().map(|row| &row.extend)),
-                distinct(&mut rows().map(|row| &row.checkpoint))
+                named(|row| &row.extend),
+                named(|row| &row.checkpoint)
             ),
         )
     }

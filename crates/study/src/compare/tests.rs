@@ -3,13 +3,15 @@ use crate::difference::tests::row;
 use longwave_eval::{Reference, ResultRow, Split};
 use longwave_position::tokens::Tokens;
 
-/// Both sides whole.
 fn all(a: &[ResultRow], b: &[ResultRow], metric: Metric) -> Result<Vec<Comparison>> {
     let (a, b) = (Side::new("a", a.to_vec()), Side::new("b", b.to_vec()));
     compare(&a, &b, &Filter::default(), metric).map(|found| found.list)
 }
 
-/// Several seeds.
+fn by_loss(a: &Side, b: &Side) -> Result<Comparisons> {
+    compare(a, b, &Filter::default(), Metric::Loss)
+}
+
 fn seeds(name: &str, runs: &[Vec<ResultRow>]) -> Side {
     Side { runs: runs.to_vec(), ..Side::new(name, Vec::new()) }
 }
@@ -59,14 +61,14 @@ fn a_checkpoint_beside_none_is_compared_with_the_end() {
         (None, Some("step-4"), "direct (checkpoint = last - step-4)", -1.25),
         (Some("step-2"), Some("step-4"), "direct (checkpoint = step-2 - step-4)", 0.75),
     ] {
-        let found = compare(&side(left), &side(right), &Filter::default(), Metric::Loss).unwrap().list;
+        let found = by_loss(&side(left), &side(right)).unwrap().list;
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].reading, reading);
         assert!((found[0].difference - difference).abs() < 1e-12, "{reading}: {}", found[0].difference);
     }
     // A side that was read at no end has what it has.
     let best = Side::new("b", vec![at("best", 4, [3.0, 4.5])]);
-    let found = compare(&side(Some("step-2")), &best, &Filter::default(), Metric::Loss).unwrap().list;
+    let found = by_loss(&side(Some("step-2")), &best).unwrap().list;
     assert_eq!(found[0].other_checkpoint, "best");
 }
 
@@ -79,16 +81,15 @@ fn two_readings_of_one_run_are_compared() {
     ];
     let side =
         |kind: &str| Side { extend: Some(Reference::Kind(kind.to_owned())), ..Side::new("a", rows.clone()) };
-    let found = compare(&side("yarn"), &side("direct"), &Filter::default(), Metric::Loss).unwrap();
+    let found = by_loss(&side("yarn"), &side("direct")).unwrap();
     assert_eq!(found.list.len(), 1);
     assert_eq!(found.list[0].reading, "yarn - direct");
     assert!((found.list[0].difference + 13.0 / 6.0).abs() < 1e-12);
     assert!(found.notes[0].contains("`length`"), "{:?}", found.notes);
     // One side alone names what both are read with.
-    let found =
-        compare(&side("yarn"), &Side::new("b", rows.clone()), &Filter::default(), Metric::Loss).unwrap();
+    let found = by_loss(&side("yarn"), &Side::new("b", rows.clone())).unwrap();
     assert_eq!(found.list.iter().map(|one| one.reading.as_str()).collect::<Vec<_>>(), ["yarn", "yarn"]);
-    let error = compare(&side("ntk"), &side("direct"), &Filter::default(), Metric::Loss).unwrap_err();
+    let error = by_loss(&side("ntk"), &side("direct")).unwrap_err();
     assert!(error.hint_text().unwrap().contains("its extensions direct, yarn"), "{error}");
 }
 
@@ -112,17 +113,17 @@ fn seeds_are_paired_by_number_and_others_are_named() {
     let run = |seed: u64, nll: f64| vec![row("ntk", 256, seed, &[nll, nll + 1.0])];
     let a = seeds("a", &[run(0, 1.0), run(1, 1.5), run(2, 2.0)]);
     let b = seeds("b", &[run(1, 2.0), run(2, 3.0), run(3, 9.0)]);
-    let found = compare(&a, &b, &Filter::default(), Metric::Loss).unwrap();
+    let found = by_loss(&a, &b).unwrap();
     assert_eq!(found.list[0].seeds, 2);
     assert!((found.list[0].difference + 0.75).abs() < 1e-12);
     // The perplexities are those of the paired seeds.
     assert!((found.list[0].ppl - 2.25f64.exp()).abs() < 1e-9);
     assert_eq!(found.notes, ["one side alone has seed 0 and 3: left out"]);
     let other = seeds("c", &[run(5, 1.0), run(6, 1.0)]);
-    let error = compare(&a, &other, &Filter::default(), Metric::Loss).unwrap_err();
+    let error = by_loss(&a, &other).unwrap_err();
     assert_eq!(error.message(), "`a` and `c` have no `seed` in common: 0, 1 and 2, and 5 and 6");
     let twice = seeds("d", &[run(0, 1.0), run(0, 2.0)]);
-    let error = compare(&twice, &b, &Filter::default(), Metric::Loss).unwrap_err();
+    let error = by_loss(&twice, &b).unwrap_err();
     assert_eq!((error.message(), error.exit_code()), ("`d` has `seed` 0 twice", 2));
 }
 
@@ -195,9 +196,7 @@ fn models_of_other_training_lengths_compare_where_they_read_alike() {
     let mut b = row("direct", 512, 0, &[1.5, 2.5]);
     b.settings.train_length = 256;
     let side = |row: ResultRow| Side::new("a", vec![row]);
-    let found =
-        compare(&side(row("direct", 512, 0, &[1.0, 2.0])), &side(b), &Filter::default(), Metric::Loss)
-            .unwrap();
+    let found = by_loss(&side(row("direct", 512, 0, &[1.0, 2.0])), &side(b)).unwrap();
     assert!((found.list[0].difference + 0.5).abs() < 1e-12);
     assert_eq!(found.notes, ["the sides were trained at 128 and at 256 tokens"]);
 }
@@ -205,7 +204,7 @@ fn models_of_other_training_lengths_compare_where_they_read_alike() {
 #[test]
 fn a_perplexity_over_seeds_is_that_of_the_mean_loss() {
     let a = seeds("a", &[vec![row("ntk", 256, 0, &[2.0])], vec![row("ntk", 256, 1, &[4.0])]]);
-    let found = compare(&a, &a, &Filter::default(), Metric::Loss).unwrap().list.remove(0);
+    let found = by_loss(&a, &a).unwrap().list.remove(0);
     assert_eq!((found.ppl, found.other_ppl, found.value), (3f64.exp(), 3f64.exp(), 3.0));
 }
 

@@ -13,7 +13,6 @@ const ENCODING: &str = "encoding";
 /// An `[[evaluate]]` block and the runs it is for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EvaluateBlock {
-    /// The block as a config has it.
     pub block: Table,
     /// Axis name to labels: only runs with one of the labels on each named axis; empty means all runs. `encoding` names
     /// kinds of encodings, unless an axis has that name.
@@ -51,7 +50,6 @@ impl EvaluateBlock {
         Ok(Self { block, only })
     }
 
-    /// Whether it is for a run.
     pub(crate) fn is_for(&self, names: &Names<'_>) -> bool {
         self.only
             .iter()
@@ -63,7 +61,6 @@ impl EvaluateBlock {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Names<'a> {
     pub(crate) axes: &'a [Axis],
-    /// The label on each axis.
     pub(crate) labels: &'a [String],
     pub(crate) encoding: &'a str,
 }

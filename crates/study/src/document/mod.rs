@@ -48,9 +48,7 @@ pub struct Study {
     /// After how many seeds claims are judged.
     pub looks: Looks,
     pub evaluations: Vec<EvaluateBlock>,
-    /// What the study expects.
     pub claims: Vec<ClaimConfig>,
-    /// What may predict what.
     pub correlations: Vec<Correlation>,
     /// The length at which everything is ranked, and by what.
     pub best: Option<Best>,
@@ -63,16 +61,12 @@ pub struct Study {
     pub source: Source,
 }
 
-/// The documents of a study, as read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Source {
-    /// The study file.
     pub document: Table,
-    /// The base config that it names.
     pub base: Table,
 }
 
-/// The keys at the top of the file.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct Top {
@@ -143,7 +137,6 @@ fn store() -> String {
     STORE.to_owned()
 }
 
-/// The most runs of a study.
 pub const MOST_RUNS: u64 = 100_000;
 
 /// Sections that hold tables of their own.
@@ -192,11 +185,7 @@ impl Study {
         let evaluations = if given { evaluations } else { take_tables(&mut base, "evaluate")? };
         base.remove("evaluate");
         base.remove("seed");
-        let axes = axes
-            .iter()
-            .enumerate()
-            .map(|(index, table)| Axis::read(table, &format!("axis[{index}]")))
-            .collect::<Result<Vec<_>>>()?;
+        let axes = each(&axes, "axis", Axis::read)?;
         check_axes(&axes)?;
         check_varied(&changes, &axes)?;
         check_undone(&axes)?;
@@ -211,21 +200,11 @@ impl Study {
             base,
             seeds,
             looks,
-            evaluations: evaluations
-                .into_iter()
-                .enumerate()
-                .map(|(index, table)| EvaluateBlock::read(table, &format!("evaluate[{index}]"), &axes))
-                .collect::<Result<_>>()?,
-            claims: claims
-                .iter()
-                .enumerate()
-                .map(|(index, table)| ClaimConfig::read(table, &format!("claim[{index}]")))
-                .collect::<Result<_>>()?,
-            correlations: correlations
-                .iter()
-                .enumerate()
-                .map(|(index, table)| Correlation::read(table, &format!("correlation[{index}]")))
-                .collect::<Result<_>>()?,
+            evaluations: each(&evaluations, "evaluate", |block, section| {
+                EvaluateBlock::read(block.clone(), section, &axes)
+            })?,
+            claims: each(&claims, "claim", ClaimConfig::read)?,
+            correlations: each(&correlations, "correlation", Correlation::read)?,
             axes,
             best,
             threads,
@@ -235,7 +214,6 @@ impl Study {
         })
     }
 
-    /// The config of the first combination.
     pub fn first_config(&self) -> Table {
         let mut config = self.base.clone();
         for axis in &self.axes {
@@ -265,6 +243,11 @@ impl Study {
             .map_err(|error| Error::failed(format!("the study cannot be written as TOML: {error}")))?;
         Self::from_table(document, &|_| Ok(base.clone()))
     }
+}
+
+/// Reads the tables of a list, each by its place in the file.
+fn each<T>(tables: &[Table], list: &str, read: impl Fn(&Table, &str) -> Result<T>) -> Result<Vec<T>> {
+    tables.iter().enumerate().map(|(index, table)| read(table, &format!("{list}[{index}]"))).collect()
 }
 
 /// The runs of a study are counted before any is planned.

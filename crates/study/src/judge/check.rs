@@ -16,7 +16,8 @@ pub fn check(claim: &ClaimConfig, plan: &Plan) -> Result<()> {
     let (left, right) =
         (Side::new(claim, plan, &extensions, left)?, Side::new(claim, plan, &extensions, right)?);
     if left.selector.is_same(&right.selector, plan) {
-        return Err(wrong(claim, "both sides are the same readings".to_owned())
+        return Err(claim
+            .wrong("both sides are the same readings".to_owned())
             .hint("name another label, extension, length or step on one side"));
     }
     let (Some(of_left), Some(of_right)) = (left.kinds()?, right.kinds()?) else { return Ok(()) };
@@ -32,7 +33,7 @@ pub fn check(claim: &ClaimConfig, plan: &Plan) -> Result<()> {
         if let (Some(a), Some(b)) = (a.scored(plan), b.scored(plan))
             && let Some((why, hint)) = a.obstacle(&b, claim.metric)
         {
-            return Err(wrong(claim, why).hint(hint));
+            return Err(claim.wrong(why).hint(hint));
         }
     }
     Ok(())
@@ -44,7 +45,7 @@ fn measured_differently(claim: &ClaimConfig, of_left: &[Measured], of_right: &[M
     };
     let (of_left, of_right) = (word(of_left).join("; "), word(of_right).join("; "));
     let why = format!("its sides are measured differently: {of_left}, and {of_right}");
-    wrong(claim, why).hint("read both with one protocol and one split")
+    claim.wrong(why).hint("read both with one protocol and one split")
 }
 
 /// A measurement that a side is read by.
@@ -76,12 +77,9 @@ struct Side<'a> {
     /// For each different evaluation of its runs: kind, length that is meant, lengths that are read with the
     /// extension.
     read: Vec<(Measured, usize, Vec<usize>)>,
-    /// The different measurements at its length.
     planned: Vec<Planned>,
     others: BTreeSet<String>,
-    /// The steps whose checkpoints are read.
     steps: BTreeSet<u64>,
-    /// Whether any of its runs is allowed.
     any: bool,
 }
 
@@ -122,10 +120,10 @@ impl<'a> Side<'a> {
         let block = &evaluation.block;
         let labels: Vec<String> =
             Extension::of_evaluation(evaluation).iter().map(|one| extensions.label(one)).collect();
-        let is_read = labels.iter().any(|label| label == self.selector.extend());
+        let is_read = labels.contains(&self.selector.extend);
         if self.claim.is_about(block.protocol, block.split, block.tokens()) && is_read {
-            if self.selector.step().is_none_or(|step| steps.contains(&step)) {
-                let length = self.selector.length(train_length);
+            if self.selector.step.is_none_or(|step| steps.contains(&step)) {
+                let length = self.selector.words.length(train_length);
                 self.read.push((kind_of(block), length, block.lengths.clone()));
                 if block.lengths.contains(&length) {
                     self.planned.push(Planned { run, block: block.clone(), length });
@@ -142,11 +140,11 @@ impl<'a> Side<'a> {
         if !self.any {
             return Ok(None);
         }
-        let words = self.selector.text();
-        if let (true, Some(step)) = (self.read.is_empty() && !self.steps.is_empty(), self.selector.step()) {
+        let words = self.selector.words.text();
+        if let (true, Some(step)) = (self.read.is_empty() && !self.steps.is_empty(), self.selector.step) {
             let why = format!("no evaluation reads `{words}` at step {step}");
             let steps: Vec<String> = self.steps.iter().map(ToString::to_string).collect();
-            return Err(wrong(self.claim, why).hint(format!(
+            return Err(self.claim.wrong(why).hint(format!(
                 "its steps are {}; add to `train.keep_checkpoints`, and to `checkpoints` of an `[[evaluate]]`",
                 steps.join(", ")
             )));
@@ -166,7 +164,7 @@ impl<'a> Side<'a> {
             let read: Vec<String> = read.iter().map(ToString::to_string).collect();
             let why = format!("no evaluation reads `{words}` at {length} tokens");
             let hint = format!("its lengths are {}; add to `lengths` of an `[[evaluate]]`", read.join(", "));
-            return Err(wrong(self.claim, why).hint(hint));
+            return Err(self.claim.wrong(why).hint(hint));
         }
         let holds = |(protocol, ..): &Measured| self.claim.metric.is_of(protocol.material());
         let kinds: Vec<Measured> = at_length.into_iter().filter(holds).collect();
@@ -177,7 +175,7 @@ impl<'a> Side<'a> {
 impl Side<'_> {
     /// No evaluation that the claim is about reads this side with its extension.
     fn unread(&self, words: &str) -> Error {
-        let extend = self.selector.extend();
+        let extend = &self.selector.extend;
         let why = format!("no evaluation that it is about reads `{words}` with `{extend}`");
         let others: Vec<&str> = self.others.iter().map(String::as_str).collect();
         let hint = if self.others.is_empty() {
@@ -188,17 +186,13 @@ impl Side<'_> {
         } else {
             format!("its runs are read with {}; add to `extend` of an `[[evaluate]]`", others.join(", "))
         };
-        wrong(self.claim, why).hint(hint)
+        self.claim.wrong(why).hint(hint)
     }
 }
 
-fn wrong(claim: &ClaimConfig, why: String) -> Error {
-    Error::value(&claim.key, format!("\"{}\"", claim.says), why)
-}
-
-/// No row of one side will hold the metric of a claim.
 fn without_metric(claim: &ClaimConfig, rows: &str) -> Error {
     let name = claim.metric.name();
-    wrong(claim, format!("no row of `{rows}` that it is about will hold `{name}`"))
+    claim
+        .wrong(format!("no row of `{rows}` that it is about will hold `{name}`"))
         .hint(claim.metric.held_by())
 }

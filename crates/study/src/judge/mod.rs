@@ -33,7 +33,6 @@ use std::collections::BTreeSet;
 pub use check::check;
 pub use power::{Need, POWER, Seeds, needs};
 
-/// How a claim stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The interval lies where the claim says.
@@ -54,38 +53,30 @@ impl Verdict {
     }
 }
 
-/// A claim with its evidence.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judged {
-    /// The sentence.
     pub says: String,
-    /// What was compared.
     pub metric: Metric,
     /// Its tolerance, in the unit of the metric.
     pub tolerance: f64,
     /// The difference of its sides; `None` where a side was not measured.
     pub difference: Option<PairedDifference>,
-    /// What its error is over.
     pub over: Over,
     /// Seeds that both sides should have.
     pub seeds: usize,
-    /// The Holm-adjusted interval of the difference.
     pub interval: Option<Interval>,
-    /// The level of that interval.
     pub level: f64,
     /// The p value after Holm's correction, against the nearest end of what is claimed.
     pub p: Option<f64>,
     pub verdict: Verdict,
     /// Why nothing was compared, where a side was measured and does not hold the metric.
     pub lacks: Option<String>,
-    /// Whether it was added after the first result of the study.
     pub is_added: bool,
 }
 
 /// The claims of a study, and the runs that they wait for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judgement {
-    /// The claims in their order.
     pub claims: Vec<Judged>,
     /// Places in the plan of the runs that are still to be done: those of the first look, and those of the next look of
     /// each claim that is not decided.
@@ -98,7 +89,7 @@ pub struct Judgement {
 /// Judges all claims of a study together, look after look. What a claim was decided by stays as it was.
 pub fn judge(claims: &[ClaimConfig], plan: &Plan, results: &Results) -> Result<Judgement> {
     let questions = questions(claims, plan, results)?;
-    let over = over(&questions, plan, results);
+    let over = over(&questions, plan);
     let looks = &plan.looks;
     let mut asked: BTreeSet<usize> =
         (0..plan.runs.len()).filter(|run| plan.is_within(*run, looks.first())).collect();
@@ -115,21 +106,21 @@ pub fn judge(claims: &[ClaimConfig], plan: &Plan, results: &Results) -> Result<J
             if waiting[index] {
                 continue;
             }
-            let runs: BTreeSet<usize> = questions[index].runs(plan, seeds).collect();
+            let runs: BTreeSet<usize> = questions[index].runs(seeds).collect();
             waiting[index] = !runs.is_disjoint(&missing);
             wanted.extend(runs.intersection(&missing));
             asked.extend(runs);
         }
         let ready: Vec<usize> = candidates.iter().copied().filter(|index| !waiting[*index]).collect();
-        look(&ready, candidates.len(), seeds, &questions, results, plan, &mut judged);
+        look(&ready, candidates.len(), seeds, &questions, looks, &mut judged);
     }
     for (one, question) in judged.iter_mut().zip(&questions).filter(|(one, _)| one.difference.is_none()) {
         // Before its first look a claim shows what is there, and no verdict.
-        one.difference = question.difference(results, plan, looks.first());
+        one.difference = question.difference(looks.first());
         let interval = one.difference.as_ref().and_then(|difference| difference.interval(one.over));
         one.interval = interval.map(|interval| interval.at(one.level));
         one.seeds = one.difference.as_ref().map_or(0, |difference| difference.seeds);
-        one.lacks = question.lacks(results);
+        one.lacks = question.lacks();
     }
     Ok(Judgement { claims: judged, wanted: wanted.into_iter().collect(), asked })
 }
@@ -140,13 +131,11 @@ fn look(
     open: usize,
     seeds: usize,
     questions: &[Question<'_>],
-    results: &Results,
-    plan: &Plan,
+    looks: &Looks,
     judged: &mut [Judged],
 ) {
-    let looks = &plan.looks;
     let differences: Vec<Option<PairedDifference>> =
-        asked.iter().map(|&index| questions[index].difference(results, plan, seeds)).collect();
+        asked.iter().map(|&index| questions[index].difference(seeds)).collect();
     let interval = |(&index, difference): (&usize, &Option<PairedDifference>)| {
         difference.as_ref().and_then(|difference| difference.interval(judged[index].over))
     };
@@ -169,8 +158,8 @@ fn look(
 }
 
 /// What the error of each claim is over: the same for all that do not say, whatever was lost.
-fn over(questions: &[Question<'_>], plan: &Plan, results: &Results) -> Vec<Over> {
-    let alike = questions.iter().all(|question| question.is_of_same_tokens(results, plan));
+fn over(questions: &[Question<'_>], plan: &Plan) -> Vec<Over> {
+    let alike = questions.iter().all(Question::is_of_same_tokens);
     let common = Over::of_table(plan.seeds.len(), alike);
     questions.iter().map(|question| question.claim.over.unwrap_or(common)).collect()
 }
@@ -184,7 +173,6 @@ impl Judged {
         }
     }
 
-    /// A claim before its first look.
     fn open(claim: &ClaimConfig, over: Over, looks: &Looks) -> Self {
         Self {
             says: claim.says.clone(),
@@ -203,7 +191,6 @@ impl Judged {
     }
 }
 
-/// The verdict that an interval of the difference gives.
 fn verdict(claim: &ClaimConfig, interval: Interval) -> Verdict {
     let Interval { low, high, .. } = interval;
     let t = claim.tolerance;

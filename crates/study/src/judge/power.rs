@@ -12,7 +12,6 @@ use longwave_core::Result;
 /// The probability with which the seeds that a claim needs decide it.
 pub const POWER: f64 = 0.8;
 
-/// How many seeds a claim needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seeds {
     Decided,
@@ -36,14 +35,11 @@ impl Seeds {
     }
 }
 
-/// What a claim needs to be decided.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Need {
-    /// The sentence.
     pub says: String,
     /// The difference of its sides over the seeds that are there, as far as there are two.
     pub so_far: Option<Interval>,
-    /// Seeds that both sides have.
     pub seeds: usize,
     pub needed: Seeds,
     /// Its runs with one seed, as places in the plan.
@@ -63,7 +59,7 @@ pub fn needs(
     let alpha = plan.looks.alpha() / open as f64;
     let of = |(question, judged): (_, &super::Judged)| {
         let question: &super::Question<'_> = question;
-        let difference = question.difference(results, plan, plan.seeds.len());
+        let difference = question.difference(plan.seeds.len());
         let so_far = difference.as_ref().and_then(|difference| difference.by_seed);
         let needed = match so_far {
             _ if judged.verdict != Verdict::Undecided => Seeds::Decided,
@@ -85,7 +81,7 @@ pub fn needs(
             so_far,
             seeds: difference.map_or(0, |difference| difference.seeds),
             needed,
-            runs: question.runs(plan, 1).collect(),
+            runs: question.runs(1).collect(),
         }
     };
     Ok(questions(claims, plan, results)?.iter().zip(&judgement.claims).map(of).collect())

@@ -11,80 +11,70 @@ use crate::results::{Measured, Results};
 use crate::sample::Sample;
 use longwave_core::Result;
 
-/// A claim, and which rows its sides mean.
 #[derive(Debug)]
 pub(super) struct Question<'a> {
     pub(super) claim: &'a ClaimConfig,
     sides: [Selector; 2],
+    plan: &'a Plan,
+    results: &'a Results,
 }
 
 /// The claims of a study with the rows that their words name in a plan.
 pub(super) fn questions<'a>(
     claims: &'a [ClaimConfig],
-    plan: &Plan,
-    results: &Results,
+    plan: &'a Plan,
+    results: &'a Results,
 ) -> Result<Vec<Question<'a>>> {
     let extensions = Extensions::planned(plan).labels();
     let extensions: Vec<String> =
         extensions.into_iter().chain(results.extensions().into_iter().map(str::to_owned)).collect();
     let of = |claim: &'a ClaimConfig| {
         let side = |words| Selector::new(words, plan, &extensions, claim);
-        Ok(Question { claim, sides: [side(&claim.sentence.left)?, side(&claim.sentence.right)?] })
+        let sides = [side(&claim.sentence.left)?, side(&claim.sentence.right)?];
+        Ok(Question { claim, sides, plan, results })
     };
     claims.iter().map(of).collect()
 }
 
-impl Question<'_> {
+impl<'a> Question<'a> {
     /// The runs of both sides with the first `seeds` seeds, as places in the plan.
-    pub(super) fn runs<'p>(&'p self, plan: &'p Plan, seeds: usize) -> impl Iterator<Item = usize> + 'p {
-        let is_of = |run: &usize| self.sides.iter().any(|side| side.is_of(&plan.runs[*run]));
+    pub(super) fn runs(&self, seeds: usize) -> impl Iterator<Item = usize> {
+        let plan = self.plan;
+        let is_of = move |run: &usize| self.sides.iter().any(|side| side.is_of(&plan.runs[*run]));
         (0..plan.runs.len()).filter(move |run| plan.is_within(*run, seeds)).filter(is_of)
     }
 
     /// The difference of the sides over the first `seeds` seeds; `None` where they have no seed in common, or do not compare.
-    pub(super) fn difference(
-        &self,
-        results: &Results,
-        plan: &Plan,
-        seeds: usize,
-    ) -> Option<PairedDifference> {
-        let [left, right] = self.samples(results, plan, seeds);
-        let compares =
-            |a: &Sample<'_>, b: &Sample<'_>| obstacle(a.row(), b.row(), self.claim.metric).is_none();
-        let all = left.iter().all(|a| right.iter().filter(|b| a.seed() == b.seed()).all(|b| compares(a, b)));
+    pub(super) fn difference(&self, seeds: usize) -> Option<PairedDifference> {
+        let [left, right] = self.samples(seeds);
+        let compares = |a: &Sample<'_>, b: &Sample<'_>| obstacle(a.row, b.row, self.claim.metric).is_none();
+        let all = left.iter().all(|a| right.iter().filter(|b| a.seed == b.seed).all(|b| compares(a, b)));
         PairedDifference::new(&left, &right, 1.0 - ALPHA).filter(|_| all)
     }
 
-    /// Whether both sides scored the same tokens.
-    pub(super) fn is_of_same_tokens(&self, results: &Results, plan: &Plan) -> bool {
+    pub(super) fn is_of_same_tokens(&self) -> bool {
         if !self.claim.metric.spans_tokenizers() {
             return true;
         }
-        let [left, right] = self.samples(results, plan, plan.seeds.len());
-        left.first().zip(right.first()).is_none_or(|(a, b)| same_tokens(a.row(), b.row()))
+        let [left, right] = self.samples(self.plan.seeds.len());
+        left.first().zip(right.first()).is_none_or(|(a, b)| same_tokens(a.row, b.row))
     }
 
     /// The rows of both sides over the first `seeds` seeds.
-    fn samples<'r>(&self, results: &'r Results, plan: &Plan, seeds: usize) -> [Vec<Sample<'r>>; 2] {
-        let claim = self.claim;
+    fn samples(&self, seeds: usize) -> [Vec<Sample<'a>>; 2] {
+        let Self { claim, plan, results, .. } = *self;
         let here = |measured: &&Measured| {
             let settings = &measured.row.settings;
             plan.is_within(measured.run, seeds)
                 && self.sides.iter().any(|side| side.is_at(&measured.row))
                 && claim.is_about(settings.protocol, settings.split, settings.tokens())
         };
-        let rows: Vec<&Measured> = results.rows.iter().filter(here).collect();
-        let samples: Vec<Option<Sample<'r>>> = rows
+        let candidates: Vec<(&Measured, Sample<'a>)> = results
+            .rows
             .iter()
-            .map(|measured| {
-                // The window baseline of a row is of the same run.
-                let run = rows.iter().filter(|other| other.run == measured.run).map(|other| &other.row);
-                Sample::new(claim.metric, &measured.row, run)
-            })
+            .filter(here)
+            .filter_map(|measured| Some((measured, results.sample(claim.metric, measured)?)))
             .collect();
-        let candidates =
-            rows.iter().zip(&samples).filter_map(|(measured, sample)| Some((*measured, (*sample)?)));
-        let candidates: Vec<(&Measured, Sample<'r>)> = candidates.collect();
         // Without `protocol`, `split` and `tokens`, the rows are of the first kind that both sides have, of one text.
         let kind = |measured: &Measured| {
             let row = &measured.row;
@@ -96,7 +86,7 @@ impl Question<'_> {
         };
         let mut kinds = candidates.iter().map(|(measured, _)| kind(measured));
         let first = kinds.find(|wanted| self.sides.iter().all(|selector| has(selector, wanted)));
-        let side = |selector: &Selector| -> Vec<Sample<'r>> {
+        let side = |selector: &Selector| -> Vec<Sample<'a>> {
             let all = candidates.iter().filter(|(it, _)| selector.is(it));
             all.filter(|(it, _)| first == Some(kind(it))).map(|(_, sample)| *sample).collect()
         };
@@ -105,8 +95,8 @@ impl Question<'_> {
 
     /// Why nothing was compared, where rows of a side are there and none of them holds the metric: an encoding that turns nothing has no
     /// angle that it did not see.
-    pub(super) fn lacks(&self, results: &Results) -> Option<String> {
-        let claim = self.claim;
+    pub(super) fn lacks(&self) -> Option<String> {
+        let Self { claim, results, .. } = *self;
         let rows = |side: &Selector| -> Vec<&Measured> {
             let is_meant = |it: &&Measured| {
                 let settings = &it.row.settings;
@@ -114,14 +104,10 @@ impl Question<'_> {
             };
             results.rows.iter().filter(is_meant).collect()
         };
-        let holds = |it: &&Measured| {
-            let run = results.rows.iter().filter(|other| other.run == it.run).map(|other| &other.row);
-            Sample::new(claim.metric, &it.row, run).is_some()
-        };
         let lacking = self.sides.iter().find(|side| {
             let rows = rows(side);
-            !rows.is_empty() && !rows.iter().any(holds)
+            !rows.is_empty() && rows.iter().all(|it| results.sample(claim.metric, it).is_none())
         })?;
-        Some(format!("no row of `{}` that it is about holds `{}`", lacking.text(), claim.metric.name()))
+        Some(format!("no row of `{}` that it is about holds `{}`", lacking.words.text(), claim.metric.name()))
     }
 }

@@ -4,18 +4,17 @@ use crate::claim::{ClaimConfig, Words};
 use crate::extensions::meant;
 use crate::plan::{Plan, Planned};
 use crate::results::Measured;
+use longwave_core::Result;
 use longwave_core::error::nearest;
-use longwave_core::{Error, Result};
 use longwave_eval::ResultRow;
 use std::collections::HashSet;
 
-/// Which rows one side means.
 #[derive(Debug)]
 pub(super) struct Selector {
-    words: Words,
-    extend: String,
+    pub(super) words: Words,
+    pub(super) extend: String,
     /// The step of a kept checkpoint; the end of training unless given.
-    step: Option<u64>,
+    pub(super) step: Option<u64>,
     /// The label on each axis; `None` where the axis has one point.
     labels: Vec<Option<String>>,
 }
@@ -44,7 +43,7 @@ impl Selector {
                 let near = near.map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
                 let extensions = same_kind_first(word, extensions);
                 let hint = format!("{near}extensions are {}; labels are {}", few(&extensions), few(&labels));
-                Error::value(&claim.key, format!("\"{}\"", claim.says), what).hint(hint)
+                claim.wrong(what).hint(hint)
             };
             let places: Vec<usize> = all
                 .iter()
@@ -69,40 +68,20 @@ impl Selector {
         }
         for (axis, known) in all.iter().enumerate() {
             if labels[axis].is_none() && known.len() > 1 {
-                return Err(Error::value(
-                    &claim.key,
-                    format!("\"{}\"", claim.says),
-                    format!("`{}` leaves `{}` open", words.text(), plan.axes[axis]),
-                )
-                .hint(format!("add one of {}", few(known))));
+                let why = format!("`{}` leaves `{}` open", words.text(), plan.axes[axis]);
+                return Err(claim.wrong(why).hint(format!("add one of {}", few(known))));
             }
         }
         let extend = extend.unwrap_or_else(|| "direct".to_owned());
         Ok(Self { words: words.clone(), extend, step, labels })
     }
 
-    /// Its words, as the claim has them.
-    pub(super) fn text(&self) -> String {
-        self.words.text()
-    }
-
-    /// The length in tokens, where L is `train_length`.
-    pub(super) fn length(&self, train_length: usize) -> usize {
-        self.words.length(train_length)
-    }
-
-    /// Whether it means the same rows as another.
     pub(super) fn is_same(&self, other: &Self, plan: &Plan) -> bool {
         let is_alike = |run: &Planned| self.is_of(run) == other.is_of(run);
-        let is_at = |train_length| self.length(train_length) == other.length(train_length);
+        let is_at = |train_length| self.words.length(train_length) == other.words.length(train_length);
         (&self.extend, self.step) == (&other.extend, other.step)
             && plan.runs.iter().all(is_alike)
             && plan.jobs().all(|(_, job)| is_at(job.config.run.train.length))
-    }
-
-    /// The step of the checkpoint that it names.
-    pub(super) fn step(&self) -> Option<u64> {
-        self.step
     }
 
     /// Whether a row was read at its length, from its checkpoint.
@@ -110,17 +89,10 @@ impl Selector {
         self.words.is_at(row) && self.step.map_or(!row.is_of_kept_step(), |step| row.step == step)
     }
 
-    /// The label of its extension.
-    pub(super) fn extend(&self) -> &str {
-        &self.extend
-    }
-
-    /// Whether a row is of this side.
     pub(super) fn is(&self, measured: &Measured) -> bool {
         measured.extend == self.extend && self.has(&measured.labels) && self.is_at(&measured.row)
     }
 
-    /// Whether a run has rows of this side.
     pub(super) fn is_of(&self, run: &Planned) -> bool {
         self.has(&run.labels)
     }
@@ -138,7 +110,6 @@ fn step_of(word: &str) -> Option<u64> {
     word.strip_prefix(STEP)?.strip_prefix('=')?.parse().ok()
 }
 
-/// The first of many words, for a hint.
 fn few(words: &[String]) -> String {
     const FEW: usize = 12;
     let more = if words.len() > FEW { ", .." } else { "" };
@@ -153,7 +124,6 @@ fn same_kind_first(word: &str, labels: &[String]) -> Vec<String> {
     labels
 }
 
-/// The labels of each axis, in order.
 fn all_labels(plan: &Plan) -> Vec<Vec<String>> {
     (0..plan.axes.len())
         .map(|axis| {

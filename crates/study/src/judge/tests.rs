@@ -1,5 +1,6 @@
 use super::*;
 use crate::looks::ALPHA;
+use crate::plan::tests::{plan, task_plan};
 use crate::results::Measured;
 use crate::results::tests::results;
 use longwave_eval::{DocumentSums, Protocol};
@@ -10,9 +11,17 @@ fn claim(text: &str) -> Result<ClaimConfig> {
     ClaimConfig::read(&text.parse().unwrap(), "claim[0]")
 }
 
+fn said(says: &str) -> ClaimConfig {
+    claim(&format!("says = \"{says}\"")).unwrap()
+}
+
 fn judged(claims: &[&str]) -> Vec<Judged> {
     let claims: Vec<ClaimConfig> = claims.iter().map(|text| claim(text).unwrap()).collect();
-    judge(&claims, &crate::plan::tests::plan(AXES), &results()).unwrap().claims
+    judge(&claims, &plan(AXES), &results()).unwrap().claims
+}
+
+fn difference(says: &str) -> Option<f64> {
+    judged(&[&format!("says = \"{says}\"")])[0].difference.as_ref().map(|difference| difference.mean)
 }
 
 #[test]
@@ -50,19 +59,16 @@ fn what_is_sure_alone_may_be_undecided_among_others() {
 
 #[test]
 fn a_length_is_in_tokens_or_a_multiple_of_the_training_length() {
-    let difference = |length: &str| {
-        let judged = judged(&[&format!("says = \"rope, yarn < rope, ntk at {length}\"")]).remove(0);
-        judged.difference.map(|difference| difference.mean)
-    };
-    let expected = difference("512").unwrap();
-    assert!(["4L", "8L/2", "4.005L"].into_iter().all(|length| difference(length) == Some(expected)));
-    assert_eq!(difference("3L"), None);
+    let at = |length: &str| difference(&format!("rope, yarn < rope, ntk at {length}"));
+    let expected = at("512").unwrap();
+    assert!(["4L", "8L/2", "4.005L"].into_iter().all(|length| at(length) == Some(expected)));
+    assert_eq!(at("3L"), None);
 }
 
 #[test]
 fn claims_may_be_about_runs_of_several_training_lengths() {
     let axis = "[[axis]]\nkey = \"train.length\"\nvalues = [64, 128, 256]\n";
-    let plan = crate::plan::tests::plan(&format!("{axis}[[evaluate]]\nextend = [\"ntk\", \"yarn\"]"));
+    let plan = plan(&format!("{axis}[[evaluate]]\nextend = [\"ntk\", \"yarn\"]"));
     let of = |says: &str, more: &str| check(&claim(&format!("says = \"{says}\"\n{more}")).unwrap(), &plan);
     let check = |says: &str| of(says, "");
     check("64, yarn < 64, ntk at 8L").unwrap();
@@ -78,10 +84,6 @@ fn claims_may_be_about_runs_of_several_training_lengths() {
 
 #[test]
 fn a_side_may_have_a_length_of_its_own() {
-    let difference = |says: &str| {
-        let judged = judged(&[&format!("says = \"{says}\"")]).remove(0);
-        judged.difference.map(|difference| difference.mean)
-    };
     // `ntk` is worse than `yarn` by 0.2 at 4L, and at 2L by less.
     let across = difference("rope, ntk at 4L > rope, yarn at 2L").unwrap();
     let [at_4l, yarn] = ["rope, ntk > rope, yarn at 4L", "rope, yarn at 4L > rope, yarn at 2L"]
@@ -90,10 +92,10 @@ fn a_side_may_have_a_length_of_its_own() {
     let equal = "rope, ntk at 512 > rope, yarn at 4L";
     assert_eq!(difference(equal), Some(at_4l));
     // A label may hold the word.
-    let plan = crate::plan::tests::plan(
+    let plan = plan(
         "[[axis]]\nname = \"where\"\npoints = [{ label = \"look at me\" }]\n[[evaluate]]\nextend = [\"ntk\", \"yarn\"]",
     );
-    check(&claim("says = \"look at me, ntk < yarn at 8L\"").unwrap(), &plan).unwrap();
+    check(&said("look at me, ntk < yarn at 8L"), &plan).unwrap();
 }
 
 #[test]
@@ -108,10 +110,9 @@ fn a_side_may_name_a_step_whose_checkpoint_was_kept() {
         measured.row.per_document = None;
     }
     results.rows.extend(kept);
-    let plan = crate::plan::tests::plan(AXES);
+    let plan = plan(AXES);
     let mean = |says: &str| {
-        let claims = [claim(&format!("says = \"{says}\"")).unwrap()];
-        judge(&claims, &plan, &results).unwrap().claims[0].difference.as_ref().map(|one| one.mean)
+        judge(&[said(says)], &plan, &results).unwrap().claims[0].difference.as_ref().map(|one| one.mean)
     };
     let close = |found: Option<f64>, expected: f64| (found.unwrap() - expected).abs() < 1e-12;
     let at_the_end = mean("rope, yarn < rope, ntk at 4L").unwrap();
@@ -124,9 +125,8 @@ fn a_side_may_name_a_step_whose_checkpoint_was_kept() {
 #[test]
 fn a_step_must_be_kept_and_read() {
     let evaluate = "[[evaluate]]\nextend = [\"ntk\", \"yarn\"]\ncheckpoints = \"all\"";
-    let plan =
-        crate::plan::tests::plan(&format!("[set]\ntrain = {{ keep_checkpoints = [2, 4] }}\n{evaluate}"));
-    let checked = |says: &str| check(&claim(&format!("says = \"{says}\"")).unwrap(), &plan);
+    let plan = plan(&format!("[set]\ntrain = {{ keep_checkpoints = [2, 4] }}\n{evaluate}"));
+    let checked = |says: &str| check(&said(says), &plan);
     checked("ntk, step=2 > ntk, step=4 at 8L").unwrap();
     checked("ntk, step=2 > ntk at L").unwrap();
     let error = checked("ntk, step=3 > ntk at L").unwrap_err();
@@ -160,22 +160,13 @@ fn refusals_show_the_form() {
     assert!(message("says = \"yarn < ntk at L\"\ntolerance = -0.1").contains("it must be 0 or more"));
     assert!(message("say = \"x\"").contains("did you mean `says`?"));
     let only = "[[evaluate]]\nonly = { position = \"rope\" }\nextend = [\"ntk\", \"yarn\"]\n[[evaluate]]\nextend = [\"direct\"]";
-    let plan = crate::plan::tests::plan(&format!("{AXES}{only}"));
-    let checked = |says: &str| check(&claim(&format!("says = \"{says}\"")).unwrap(), &plan);
+    let plan = plan(&format!("{AXES}{only}"));
+    let checked = |says: &str| check(&said(says), &plan);
     let refused = |says: &str| checked(says).unwrap_err().to_string();
     assert!(refused("yarn < ntk at L").contains("leaves `position` open"));
-    let slip = refused("rope, yarm < rope, ntk at L");
-    assert!(
-        slip.starts_with("`claim[0].says = \"rope, yarm < rope, ntk at L\"` is not allowed: `yarm` is no"),
-        "{slip}"
-    );
-    assert!(slip.contains("hint: did you mean `yarn`? extensions are ntk, yarn, direct"), "{slip}");
     assert!(refused("rope, alibi < rope, ntk at L").contains("`alibi` is one too many"));
     checked("position=rope, yarn < alibi, direct at L").unwrap();
     checked("rope, yarn < alibi, window_baseline at L").unwrap();
-    let unread = refused("rope, yarn < alibi, yarn at L");
-    assert!(unread.contains("no evaluation that it is about reads `alibi, yarn` with `yarn`"), "{unread}");
-    assert!(unread.contains("its runs are read with direct, window_baseline"), "{unread}");
 }
 
 /// Results of a task: 2 seeds, 400 sequences of 10 tokens each; `ntk` answers a fourth of them more than `direct`.
@@ -203,7 +194,7 @@ const TASK: &str = "seeds = 2\n[[axis]]\nkey = \"position\"\n\
 
 #[test]
 fn more_of_a_share_is_said_with_more() {
-    let plan = crate::plan::tests::task_plan(TASK);
+    let plan = task_plan(TASK);
     let judged = |text: &str| {
         let claim = claim(text).unwrap();
         judge(&[claim], &plan, &answers()).unwrap().claims.remove(0)
@@ -244,7 +235,7 @@ fn the_baseline_is_that_of_the_same_run() {
     }
     results.rows.extend(baselines);
     let text = "says = \"rope, ntk = alibi, ntk at 4L\"\ntolerance = 0.01\nmetric = \"baseline_difference\"";
-    let plan = crate::plan::tests::plan(AXES);
+    let plan = plan(AXES);
     let judged = judge(&[claim(text).unwrap()], &plan, &results).unwrap().claims.remove(0);
     let difference = judged.difference.unwrap();
     assert!(difference.mean.abs() < 1e-12 && difference.seeds == 3 && difference.documents == 3);
@@ -258,7 +249,7 @@ fn a_metric_that_no_row_has_is_refused() {
     let axes = AXES
         .replace("\"alibi\"", "{ kind = \"rope\", base = 5.0 }")
         .replace("values", "labels = [\"rope\", \"alibi\"]\nvalues");
-    let plan = crate::plan::tests::plan(&format!("{axes}{read}"));
+    let plan = plan(&format!("{axes}{read}"));
     let planned = check(&exact, &plan).unwrap_err();
     assert!(
         planned.message().contains("no row of `rope, ntk` that it is about will hold `exact_match`"),
@@ -269,7 +260,7 @@ fn a_metric_that_no_row_has_is_refused() {
     let judged = judge(&[exact], &plan, &results()).unwrap().claims.remove(0);
     assert_eq!((judged.verdict, judged.difference), (Verdict::Undecided, None));
     assert_eq!(judged.lacks.unwrap(), "no row of `rope, ntk` that it is about holds `exact_match`");
-    let task = crate::plan::tests::task_plan(TASK);
+    let task = task_plan(TASK);
     let bits = claim("says = \"rope, ntk > rope, yarn at 2L\"\nmetric = \"bits_per_byte\"").unwrap();
     assert!(check(&bits, &task).unwrap_err().hint_text().unwrap().contains("neither tasks"));
     let message = |text: &str| claim(text).unwrap_err().to_string();
@@ -283,7 +274,7 @@ fn growing(seeds: u64) -> (Plan, Results) {
     let claims = "[[evaluate]]\nlengths = [256, 512]\nextend = [\"ntk\", \"yarn\"]\n\
                   [[claim]]\nsays = \"rope, yarn < rope, ntk at 4L\"";
     let axes = AXES.replace("seeds = 3", "seeds = \"until decided\"\nmax_seeds = 6");
-    let plan = crate::plan::tests::plan(&format!("{axes}{claims}"));
+    let plan = plan(&format!("{axes}{claims}"));
     let mut results = results();
     let template = results.rows.clone();
     results.rows.clear();
@@ -308,8 +299,7 @@ fn growing(seeds: u64) -> (Plan, Results) {
 
 #[test]
 fn a_decided_claim_gets_no_more_seeds() {
-    let sure = claim("says = \"rope, yarn < rope, ntk at 4L\"").unwrap();
-    let open = claim("says = \"rope, yarn < rope, ntk at 2L\"").unwrap();
+    let (sure, open) = (said("rope, yarn < rope, ntk at 4L"), said("rope, yarn < rope, ntk at 2L"));
     let (plan, results) = growing(0);
     assert_eq!(plan.looks.seeds(), [3, 6]);
     let before = judge(std::slice::from_ref(&sure), &plan, &results).unwrap();
@@ -336,9 +326,8 @@ fn a_decided_claim_gets_no_more_seeds() {
 #[test]
 fn seeds_that_are_there_by_chance_are_not_looked_at() {
     // Four of six seeds are no look: the claim is judged by three, and waits for six.
-    let open = claim("says = \"rope, yarn < rope, ntk at 2L\"").unwrap();
     let (plan, results) = growing(4);
-    let found = judge(&[open], &plan, &results).unwrap();
+    let found = judge(&[said("rope, yarn < rope, ntk at 2L")], &plan, &results).unwrap();
     assert_eq!(found.claims[0].difference.as_ref().unwrap().seeds, 3);
     assert_eq!(found.wanted.len(), 2);
 }
@@ -346,8 +335,8 @@ fn seeds_that_are_there_by_chance_are_not_looked_at() {
 #[test]
 fn the_seeds_that_a_claim_needs_follow_from_its_spread() {
     let claims = [
-        claim("says = \"rope, yarn < rope, ntk at 4L\"").unwrap(),
-        claim("says = \"rope, yarn < rope, ntk at 2L\"").unwrap(),
+        said("rope, yarn < rope, ntk at 4L"),
+        said("rope, yarn < rope, ntk at 2L"),
         claim("says = \"rope, yarn < rope, ntk at 2L\"\nover = \"documents\"\ntolerance = 0.09").unwrap(),
     ];
     let (plan, results) = growing(3);

@@ -13,15 +13,12 @@ use toml::Table;
 /// weights.
 pub const FORMAT: u32 = 1;
 
-/// A training and its evaluations.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
     /// The run's identity, which is also its name and its folder's: a hash of the resolved config, the
     /// data, the kind of device and the format's version.
     pub key: String,
-    /// Identity of the evaluations.
     pub evaluation: String,
-    /// The resolved config.
     pub config: Config,
 }
 
@@ -36,7 +33,6 @@ impl Job {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     pub key: String,
-    /// The step of the checkpoint.
     pub step: u64,
 }
 
@@ -64,12 +60,10 @@ pub enum Content<'a> {
     Data(&'a DataConfig),
     /// Another text that an evaluation of it reads.
     Corpus(&'a DataConfig, &'a str),
-    /// A file of key tokens.
     KeyTokens(&'a str),
 }
 
 impl Content<'_> {
-    /// What a plan calls it.
     pub(crate) fn name(self) -> String {
         match self {
             Self::Data(data) => data_text(data),
@@ -96,7 +90,6 @@ pub(crate) fn data_text(data: &DataConfig) -> String {
     Table::try_from(data).map(|table| table.to_string()).unwrap_or_default()
 }
 
-/// 16 hexadecimal digits that identify a value.
 fn short_hash(value: serde_json::Value) -> String {
     sha256_of(canonical::text(value).as_bytes())[..16].to_owned()
 }

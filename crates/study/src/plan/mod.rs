@@ -8,14 +8,15 @@ use crate::applicable::{Applicability, Groups, LeftOut};
 use crate::axis::{Axis, Point};
 use crate::document::{Names, Study, leaves, merge};
 use crate::looks::Looks;
+use crate::words::few;
 pub use job::Content;
 use job::{evaluation_of, key_of};
+use longwave_core::in_order::grouped;
 use longwave_core::{Error, Result};
 use longwave_experiment::Config;
 use std::collections::{BTreeMap, HashMap};
 use toml::{Table, Value};
 
-/// The most runs that one sentence names.
 const FEW: usize = 6;
 
 /// All runs of a study, in the order of axes (the last one fastest) and then seeds.
@@ -37,13 +38,10 @@ pub struct Plan {
     refused: Vec<Error>,
 }
 
-/// One combination of points and a seed.
 #[derive(Clone, Debug)]
 pub struct Planned {
-    /// The label on each axis.
     pub labels: Vec<String>,
     pub seed: u64,
-    /// The work, or why there cannot be any.
     pub job: Result<Job>,
     /// What the study's evaluations ask for and this run is not read with, since it does not apply.
     pub left_out: Vec<LeftOut>,
@@ -52,7 +50,6 @@ pub struct Planned {
 }
 
 impl Planned {
-    /// Labels and seed, for people.
     pub fn title(&self) -> String {
         let mut parts = self.labels.clone();
         parts.push(format!("seed {}", self.seed));
@@ -60,7 +57,6 @@ impl Planned {
     }
 }
 
-/// Gives the content hash of a corpus.
 pub type ContentHash<'a> = dyn FnMut(Content<'_>) -> Result<String> + 'a;
 
 impl Plan {
@@ -106,25 +102,16 @@ impl Plan {
 
     /// What of the evaluations is left out, one sentence each, with the runs it is left out of.
     pub fn left_out(&self) -> Vec<String> {
-        let mut sentences: Vec<(String, Vec<String>)> = Vec::new();
-        for run in &self.runs {
+        let of = |run: &Planned| {
             let name = if run.labels.is_empty() { "the run".to_owned() } else { run.labels.join(", ") };
-            for one in &run.left_out {
-                let what = one.in_words();
-                match sentences.iter_mut().find(|(known, _)| *known == what) {
-                    // Seeds follow each other.
-                    Some((_, runs)) if runs.last() == Some(&name) => {}
-                    Some((_, runs)) => runs.push(name.clone()),
-                    None => sentences.push((what, vec![name.clone()])),
-                }
-            }
-        }
-        let joined = |runs: &[String]| {
-            let more = runs.len().saturating_sub(FEW);
-            let more = if more > 0 { format!("; and {more} more") } else { String::new() };
-            format!("{}{more}", runs[..runs.len().min(FEW)].join("; "))
+            run.left_out.iter().map(move |one| (one.in_words(), name.clone())).collect::<Vec<_>>()
         };
-        sentences.into_iter().map(|(what, runs)| format!("{}: {what}", joined(&runs))).collect()
+        let sentence = |(what, mut runs): (String, Vec<String>)| {
+            // Seeds follow each other.
+            runs.dedup();
+            format!("{}: {what}", few(&runs, FEW))
+        };
+        grouped(self.runs.iter().flat_map(of)).into_iter().map(sentence).collect()
     }
 
     /// Whether a run is one of the first `count` seeds.
@@ -212,7 +199,6 @@ struct Expansion<'a, 'b> {
 }
 
 impl Expansion<'_, '_> {
-    /// Plans all seeds of one combination.
     fn cell(&mut self, points: &[&Point], runs: &mut Vec<Planned>) {
         let labels: Vec<String> = points.iter().map(|point| point.label.clone()).collect();
         let cell = self.config(points, &labels).and_then(|(config, content, left_out)| {

@@ -28,7 +28,6 @@ pub struct Ranking<'a> {
     pub metric: Metric,
     /// What the rows of one seed are paired by: `document`, `sequence`, or `block` of the one document.
     pub unit: &'static str,
-    /// What the errors of all differences are over.
     pub over: Over,
     /// Seeds that a reading should have, at the most.
     pub seeds: usize,
@@ -52,9 +51,7 @@ pub struct Ranked<'a> {
     pub name: String,
     /// The names of others that read the same by construction.
     pub same: Vec<String>,
-    /// The mean of the metric over seeds.
     pub value: f64,
-    /// Seeds that it should have.
     pub seeds: usize,
     /// Its rows, one a seed.
     pub rows: Vec<&'a ResultRow>,
@@ -70,7 +67,6 @@ pub struct Ranked<'a> {
     pub p: Option<f64>,
 }
 
-/// The rows of one reading.
 struct Candidate<'a> {
     name: String,
     same: Vec<String>,
@@ -79,14 +75,12 @@ struct Candidate<'a> {
     value: f64,
 }
 
-/// The readings at a length, best first.
 struct Candidates<'a> {
     metric: Metric,
     list: Vec<Candidate<'a>>,
     left_out: Vec<String>,
 }
 
-/// The best and the second at one length.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Leaders {
     /// The length as a multiple of the training length, `8L`.
@@ -103,7 +97,7 @@ pub fn rank(results: &Results, best: Best) -> Option<Ranking<'_>> {
     let at = |row: &ResultRow| row.settings.length == best.at.rounded_down(row.settings.train_length);
     let candidates = candidates(results, best.metric, &at)?;
     let first = candidates.list.first()?.rows.first()?;
-    let (unit, kind) = (first.row.unit(), kind(&first.row));
+    let kind = kind(&first.row);
     let of_ranking = |row: &ResultRow| at(row) && self::kind(row) == kind;
     let baselines = |one: &Candidate<'_>| -> Vec<&ResultRow> {
         let is_one = |it: &&Measured| {
@@ -116,24 +110,17 @@ pub fn rank(results: &Results, best: Best) -> Option<Ranking<'_>> {
         };
         results.of_last().filter(is_one).map(|it| &it.row).collect()
     };
-    let baselines = candidates.list.iter().map(baselines).collect::<Vec<_>>();
-    let mut ranking = ranking(results, candidates);
-    for (one, baseline) in ranking.ranked.iter_mut().zip(baselines) {
-        one.baseline = baseline;
-    }
-    ranking.unit = unit;
+    let mut ranking = ranking(results, candidates, &baselines);
     ranking.is_everything = kind.0.shown().len() == 1
         && ranking.rate_axis.is_none()
         && results.rows.iter().all(|it| !it.row.is_of_kept_step() && of_ranking(&it.row));
     Some(ranking)
 }
 
-/// Which rows can be ranked together.
 fn kind(row: &ResultRow) -> (Protocol, Split, ScoredTokens) {
     (row.settings.protocol, row.settings.split, row.settings.tokens())
 }
 
-/// That of the rows of an evaluation.
 fn kind_of(block: &ResolvedEvaluate) -> (Protocol, Split, ScoredTokens) {
     (block.protocol, block.split, block.tokens())
 }
@@ -170,8 +157,7 @@ fn candidates<'a>(
     metric: Option<Metric>,
     at: &dyn Fn(&ResultRow) -> bool,
 ) -> Option<Candidates<'a>> {
-    let here = || results.of_last().filter(|it| at(&it.row));
-    let read = || here().filter(|it| it.row.extend != WINDOW_BASELINE);
+    let read = || results.of_last().filter(|it| at(&it.row) && it.row.extend != WINDOW_BASELINE);
     // Choices on the validation split are no results, and what does not hold the metric is not meant.
     let holds = |it: &ResultRow| metric.is_none_or(|metric| metric.is_of(it.settings.protocol.material()));
     let kinds = read().map(|it| (!holds(&it.row), kind(&it.row)));
@@ -184,12 +170,11 @@ fn candidates<'a>(
     let of = |metric: Metric| -> Vec<Candidate<'a>> {
         let mut list: Vec<Candidate<'_>> = Vec::new();
         for &measured in &rows {
-            let run = here().filter(|other| other.run == measured.run).map(|other| &other.row);
-            let Some(sample) = Sample::new(metric, &measured.row, run) else { continue };
+            let Some(sample) = results.sample(metric, measured) else { continue };
             let labels = rates.map_or_else(|| measured.labels.clone(), |rates| rates.rest(&measured.labels));
             let name = name(&labels, &measured.extend);
             match list.iter_mut().find(|candidate| candidate.name == name) {
-                Some(known) if known.samples.iter().any(|other| other.seed() == sample.seed()) => {}
+                Some(known) if known.samples.iter().any(|other| other.seed == sample.seed) => {}
                 Some(known) => {
                     known.samples.push(sample);
                     known.rows.push(measured);
@@ -236,7 +221,7 @@ fn sorted(list: Vec<Candidate<'_>>, metric: Metric) -> Vec<Candidate<'_>> {
             known.same.push(candidate.name);
             continue;
         }
-        let values: Vec<f64> = candidate.samples.iter().map(Sample::value).collect();
+        let values: Vec<f64> = candidate.samples.iter().map(|sample| sample.value).collect();
         candidate.value = mean(&values).unwrap_or(f64::NAN);
         sorted.push(candidate);
     }
@@ -278,7 +263,11 @@ fn name(labels: &[String], extend: &str) -> String {
 
 /// Tests all pairs, and shows those with the best. Where claims decide how many seeds there are, each of their looks has its part of
 /// the probability here too.
-fn ranking<'a>(results: &'a Results, candidates: Candidates<'a>) -> Ranking<'a> {
+fn ranking<'a>(
+    results: &'a Results,
+    candidates: Candidates<'a>,
+    baselines: &dyn Fn(&Candidate<'_>) -> Vec<&'a ResultRow>,
+) -> Ranking<'a> {
     let Candidates { metric, list, left_out } = candidates;
     let mut pairs: Vec<(usize, usize, Option<PairedDifference>)> = Vec::new();
     for (index, candidate) in list.iter().enumerate() {
@@ -293,6 +282,7 @@ fn ranking<'a>(results: &'a Results, candidates: Candidates<'a>) -> Ranking<'a> 
     let alike = pairs.iter().all(|(.., difference)| difference.as_ref().is_none_or(|it| it.same_tokens));
     let seeds = list.iter().map(|one| results.seeds_of(&one.rows[0].labels)).max().unwrap_or(results.seeds);
     let over = Over::of_table(seeds, alike);
+    let unit = list.first().map_or("", |one| one.rows[0].row.unit());
     let interval =
         |difference: &Option<PairedDifference>| difference.as_ref().and_then(|it| it.interval(over));
     let p_value = |interval: Option<Interval>| interval.map_or(f64::NAN, |interval| interval.p_against(0.0));
@@ -303,12 +293,12 @@ fn ranking<'a>(results: &'a Results, candidates: Candidates<'a>) -> Ranking<'a> 
     let mut ranked: Vec<Ranked<'_>> = list
         .into_iter()
         .map(|one| Ranked {
+            baseline: baselines(&one),
             name: one.name,
             same: one.same,
             value: one.value,
             seeds: results.seeds_of(&one.rows[0].labels),
-            rows: one.samples.iter().map(Sample::row).collect(),
-            baseline: Vec::new(),
+            rows: one.samples.iter().map(|sample| sample.row).collect(),
             rates: one.rows.iter().filter_map(rate_of).collect(),
             difference: None,
             interval: None,
@@ -325,8 +315,18 @@ fn ranking<'a>(results: &'a Results, candidates: Candidates<'a>) -> Ranking<'a> 
         ranked[index].difference = difference;
         ranked[index].p = Some((step.adjusted * looks as f64).min(1.0)).filter(|_| !step.adjusted.is_nan());
     }
-    let (unit, pairs, is_everything) = ("", count, false);
-    Ranking { metric, unit, over, seeds, looks, ranked, pairs, left_out, rate_axis, is_everything }
+    Ranking {
+        metric,
+        unit,
+        over,
+        seeds,
+        looks,
+        ranked,
+        pairs: count,
+        left_out,
+        rate_axis,
+        is_everything: false,
+    }
 }
 
 #[cfg(test)]

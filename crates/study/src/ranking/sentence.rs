@@ -2,6 +2,7 @@
 
 use super::{ALPHA, Ranked, Ranking};
 use crate::difference::Over;
+use crate::words::listed;
 use longwave_eval::Metric;
 
 impl Ranking<'_> {
@@ -53,7 +54,6 @@ impl Ranking<'_> {
         if self.metric == Metric::Loss { Metric::Perplexity } else { self.metric }
     }
 
-    /// How differences were tested.
     fn test(&self) -> String {
         let correction = match self.pairs {
             1 => String::new(),
@@ -90,10 +90,5 @@ impl Ranking<'_> {
 }
 
 fn named(list: &[&Ranked<'_>]) -> String {
-    let names: Vec<String> = list.iter().map(|one| format!("`{}`", one.name)).collect();
-    match names.split_last() {
-        Some((last, [])) => last.clone(),
-        Some((last, rest)) => format!("{} and {last}", rest.join(", ")),
-        None => String::new(),
-    }
+    listed(&list.iter().map(|one| format!("`{}`", one.name)).collect::<Vec<_>>())
 }

@@ -4,11 +4,9 @@ use super::student;
 use super::{mean, standard_deviation};
 use longwave_eval::statistics::mean_over_documents;
 
-/// A mean (or mean difference) with its uncertainty.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
     pub mean: f64,
-    /// Standard error of the mean.
     pub se: f64,
     /// Degrees of freedom of `se`.
     pub df: f64,
@@ -16,9 +14,7 @@ pub struct Interval {
     pub t: f64,
     /// Two-sided probability of a t as far from 0 (Student).
     pub p: f64,
-    /// Lower end of the interval.
     pub low: f64,
-    /// Upper end of the interval.
     pub high: f64,
 }
 

@@ -3,7 +3,6 @@
 use super::{Interval, student};
 use std::f64::consts::PI;
 
-/// The most pairs that are counted.
 const MOST: usize = 10_000;
 
 /// Intervals of the integral over the distribution of the sample deviation.

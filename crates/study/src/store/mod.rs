@@ -26,7 +26,6 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// A folder of runs.
 #[derive(Clone, Debug)]
 pub struct Store {
     folder: PathBuf,
@@ -35,9 +34,7 @@ pub struct Store {
 /// Work on a run that failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// What went wrong.
     pub reason: String,
-    /// What may help.
     #[serde(default)]
     pub hint: Option<String>,
 }
@@ -46,9 +43,7 @@ pub struct Failure {
 pub struct JournalLine {
     /// `started`, `trained`, `finished`, `failed` or `stopped`.
     pub event: String,
-    /// Identity of the evaluations asked for.
     pub evaluation: String,
-    /// Process that did it.
     pub process: u32,
     /// Seconds since 1970.
     pub time: u64,
@@ -64,14 +59,10 @@ pub struct Lock(#[expect(dead_code, reason = "the lock goes when the file is clo
 /// What the names of files with the rows of an evaluation begin with.
 const ROWS: &str = "rows-";
 
-/// How far the work on a run has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// All its rows are there.
     Finished,
-    /// It failed, and was not tried again.
     Failed,
-    /// Neither.
     Open,
 }
 
@@ -85,7 +76,6 @@ impl Store {
         &self.folder
     }
 
-    /// A run's folder.
     pub fn run(&self, key: &str) -> PathBuf {
         self.folder.join(key)
     }
@@ -111,7 +101,6 @@ impl Store {
         self.state(&format!("{}-{}.failed.json", job.key, job.evaluation))
     }
 
-    /// Whether a job is finished, failed, or still to be done.
     pub fn work(&self, job: &Job) -> Work {
         if self.rows_path(job).exists() {
             Work::Finished
@@ -183,13 +172,11 @@ impl Store {
         })
     }
 
-    /// Records why a job failed.
     pub fn fail(&self, job: &Job, failure: &Failure) -> Result<()> {
         let text = serde_json::to_string(failure).map_err(|error| Error::failed(error.to_string()))?;
         file::write(&self.failure_path(job), text.as_bytes())
     }
 
-    /// Forgets that a job failed.
     pub fn forget_failure(&self, job: &Job) -> Result<()> {
         file::remove(&self.failure_path(job))
     }
@@ -245,20 +232,10 @@ impl Store {
         file::remove_leftovers(&self.folder.join("state"));
     }
 
-    /// The keys of all runs in the store, in order.
     pub fn keys(&self) -> Result<Vec<String>> {
-        let entries = match fs::read_dir(&self.folder) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(Error::io("list", &self.folder, &error)),
-        };
-        let mut keys: Vec<String> = entries
-            .filter_map(std::result::Result::ok)
-            .filter(|entry| entry.path().is_dir())
-            .map(|entry| entry.file_name().to_string_lossy().into_owned())
-            .filter(|name| name.len() == 16 && name.bytes().all(|byte| byte.is_ascii_hexdigit()))
-            .collect();
-        keys.sort();
+        let is_key = |name: &str| name.len() == 16 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let mut keys = names_in(&self.folder)?;
+        keys.retain(|name| is_key(name) && self.run(name).is_dir());
         Ok(keys)
     }
 
@@ -275,18 +252,9 @@ impl Store {
         Ok(keys)
     }
 
-    /// Names of the state's files that end so.
     fn states(&self, end: &str) -> Result<Vec<String>> {
-        let folder = self.folder.join("state");
-        let entries = match fs::read_dir(&folder) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(Error::io("list", &folder, &error)),
-        };
-        let names = entries.filter_map(std::result::Result::ok);
-        let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
-        let mut names: Vec<String> = names.filter(|name| name.ends_with(end)).collect();
-        names.sort();
+        let mut names = names_in(&self.folder.join("state"))?;
+        names.retain(|name| name.ends_with(end));
         Ok(names)
     }
 
@@ -314,17 +282,28 @@ impl Store {
             }
             _ => {}
         }
-        let state = self.folder.join("state");
-        let entries = fs::read_dir(&state).map_err(|error| Error::io("list", &state, &error))?;
-        for entry in entries.filter_map(std::result::Result::ok) {
-            let name = entry.file_name().to_string_lossy().into_owned();
+        for name in names_in(&self.folder.join("state"))? {
             // The lock's own file stays: another process may be waiting for it.
             if name.starts_with(key) && !has_extension(&name, "lock") {
-                file::remove(&entry.path())?;
+                file::remove(&self.state(&name))?;
             }
         }
         Ok(true)
     }
+}
+
+/// What lies in a folder, in order; nothing where it does not exist.
+fn names_in(folder: &Path) -> Result<Vec<String>> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(Error::io("list", folder, &error)),
+    };
+    let names = entries.filter_map(std::result::Result::ok);
+    let mut names: Vec<String> =
+        names.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    Ok(names)
 }
 
 fn has_extension(name: &str, extension: &str) -> bool {

@@ -6,11 +6,11 @@ use crate::difference::{Over, PairedDifference};
 use crate::judge::{Judged, Need, POWER, Seeds};
 use crate::looks::Looks;
 use crate::ranking::{Leaders, Ranked, Ranking};
+use longwave_core::in_order::distinct;
 use longwave_eval::{Metric, ResultRow};
 use longwave_report::grid::{Entry, Grid, Header};
 use longwave_report::table::Cell;
 
-/// The verdict on each claim, with its evidence.
 pub(super) fn claims(claims: &[Judged], needs: &[Need], looks: &Looks) -> Grid {
     let of_losses = claims.iter().any(|claim| claim.metric == Metric::Loss);
     let unit = if of_losses { " in nats per token" } else { "" };
@@ -30,13 +30,8 @@ pub(super) fn claims(claims: &[Judged], needs: &[Need], looks: &Looks) -> Grid {
                      corrected with the rest.";
         notes.push(added.to_owned());
     }
-    let mut others: Vec<Metric> = Vec::new();
-    for claim in claims {
-        if claim.metric != Metric::Loss && !others.contains(&claim.metric) {
-            others.push(claim.metric);
-        }
-    }
-    for other in others {
+    let others = claims.iter().map(|claim| claim.metric).filter(|metric| *metric != Metric::Loss);
+    for other in distinct(others) {
         let better = other.better().map_or(String::new(), |which| format!(", {which} is better"));
         notes.push(format!("`{}`: differences in {}{better}.", other.name(), other.unit()));
     }
@@ -61,7 +56,6 @@ pub(super) fn claims(claims: &[Judged], needs: &[Need], looks: &Looks) -> Grid {
     }
 }
 
-/// How many seeds the undecided claims need.
 fn seeds_needed(needs: &[Need]) -> Option<String> {
     let open = needs.iter().filter(|need| need.needed != Seeds::Decided);
     let open: Vec<String> = open.map(|need| format!("`{}`: {}", need.says, need.needed.in_words())).collect();
@@ -126,7 +120,6 @@ fn says(claim: &Judged) -> String {
     }
 }
 
-/// What is the best at one length, and by how much.
 pub(super) fn ranking(best: Best, ranking: &Ranking<'_>) -> Grid {
     let shown = ranking.shown();
     let best_seeds = ranking.ranked.first().map_or(0, |best| best.seeds);
@@ -187,13 +180,7 @@ fn notes(ranking: &Ranking<'_>) -> Vec<String> {
     if let Some(axis) = &ranking.rate_axis {
         let how = if ranking.seeds > 1 { "the other seeds choose" } else { "is best" };
         let rates = |one: &Ranked<'_>| {
-            let mut seen: Vec<&str> = Vec::new();
-            one.rates.iter().for_each(|rate| {
-                if !seen.contains(rate) {
-                    seen.push(rate);
-                }
-            });
-            format!("`{}` at {}", one.name, seen.join(" and "))
+            format!("`{}` at {}", one.name, distinct(one.rates.iter().copied()).join(" and "))
         };
         let rates = ranking.ranked.iter().map(rates).collect::<Vec<_>>().join("; ");
         notes.push(format!("Each seed is read at the `{axis}` that {how} by validation loss: {rates}."));
@@ -201,7 +188,6 @@ fn notes(ranking: &Ranking<'_>) -> Vec<String> {
     notes
 }
 
-/// A difference, and its seeds where some are lost.
 fn difference(of: &PairedDifference, seeds: usize) -> String {
     let lost = if of.seeds < seeds { format!(" ({} of {seeds} seeds)", of.seeds) } else { String::new() };
     format!("{:+.4}{lost}", of.mean)

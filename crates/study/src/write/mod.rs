@@ -12,7 +12,7 @@ use crate::document::Study;
 use crate::judge::{judge, needs};
 use crate::plan::Plan;
 use crate::ranking::{leaders, rank};
-use crate::results::Results;
+use crate::results::{Measured, Results};
 use crate::saved::PAGES;
 use crate::store::Store;
 use longwave_core::file::{self, existing_folder};
@@ -33,22 +33,17 @@ pub use tables::tables;
 pub struct StudyReport {
     name: String,
     progress: String,
-    /// Runs that are still to be done.
     wanted: usize,
     results: Vec<Grid>,
     claims: Option<Grid>,
-    /// What predicts what.
     correlations: Vec<Grid>,
     /// Evaluations that do not apply, a sentence each.
     left_out: Vec<String>,
-    /// Runs that failed, with the reason.
     failed: Vec<String>,
     best: Option<Grid>,
-    /// What the ranking says in one sentence.
     best_in_words: Option<String>,
     /// Whether the ranking says all that the tables of results say.
     is_ranking_alone: bool,
-    /// All rows in the order of the plan.
     table: Tidy,
     /// Tables, charts and page of `report/`; `None` without any row.
     page: Option<(Vec<ResultRow>, Report)>,
@@ -156,7 +151,6 @@ impl StudyReport {
         grids.map(|grid| grid.written(format)).collect::<Vec<_>>().join("\n")
     }
 
-    /// Runs that are still to be done.
     pub fn wanted(&self) -> usize {
         self.wanted
     }
@@ -242,18 +236,13 @@ fn named_rows(study: &str, results: &Results) -> Vec<ResultRow> {
 
 /// The runs that have rows, each with what its folder in the store holds.
 fn runs(plan: &Plan, store: &Store, results: &Results, rows: &[ResultRow]) -> Result<Vec<Run>> {
-    let mut runs: Vec<(usize, Vec<ResultRow>)> = Vec::new();
-    for (measured, row) in results.rows.iter().zip(rows) {
-        match runs.last_mut() {
-            Some((run, rows)) if *run == measured.run => rows.push(row.clone()),
-            _ => runs.push((measured.run, vec![row.clone()])),
-        }
-    }
-    let of = |(run, rows): (usize, Vec<ResultRow>)| {
-        let job = plan.runs[run].job.as_ref().map_err(Clone::clone)?;
+    let mut rows = rows.iter().cloned();
+    let of = |of_run: &[Measured]| {
+        let job = plan.runs[of_run[0].run].job.as_ref().map_err(Clone::clone)?;
+        let rows: Vec<ResultRow> = rows.by_ref().take(of_run.len()).collect();
         Run::new(rows[0].run.clone(), rows, &store.run(&job.key))
     };
-    runs.into_iter().map(of).collect()
+    results.rows.chunk_by(|a, b| a.run == b.run).map(of).collect()
 }
 
 /// Writes a table as comma-separated values, see [`Tidy::csv`].

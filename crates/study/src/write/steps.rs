@@ -3,19 +3,15 @@
 
 use super::tables::{Group, grid, group_of, length, lines, names, title};
 use crate::results::Results;
+use longwave_core::in_order::distinct;
 use longwave_report::Grid;
 use longwave_report::block::heading;
 use longwave_report::grid::Header;
 
 /// One table for each protocol, split and training length of which kept checkpoints were read.
 pub(super) fn tables(results: &Results) -> Vec<Grid> {
-    let mut groups: Vec<Group> = Vec::new();
-    for measured in results.rows.iter().filter(|measured| measured.row.is_of_kept_step()) {
-        let group = group_of(&measured.row);
-        if !groups.contains(&group) {
-            groups.push(group);
-        }
-    }
+    let kept = results.rows.iter().filter(|measured| measured.row.is_of_kept_step());
+    let groups = distinct(kept.map(|measured| group_of(&measured.row)));
     groups.into_iter().map(|group| table(results, group)).collect()
 }
 

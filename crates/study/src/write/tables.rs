@@ -3,6 +3,7 @@
 use crate::comparable::same_tokens;
 use crate::results::{Measured, Results};
 use crate::statistics::mean;
+use longwave_core::in_order::grouped;
 use longwave_eval::{Metric, Protocol, ResultRow, ScoredTokens, Split};
 use longwave_report::block::heading;
 use longwave_report::grid::{Entry, Grid, Header};
@@ -17,7 +18,6 @@ pub(super) fn group_of(row: &ResultRow) -> Group {
     (settings.protocol, settings.split, settings.tokens(), settings.train_length)
 }
 
-/// A title of a table of a group.
 pub(super) fn title((protocol, split, tokens, train_length): Group, metric: Metric) -> String {
     let tokens = if tokens == ScoredTokens::Key { ", key tokens" } else { "" };
     format!("{}, {protocol}, {split} split{tokens}, L = {train_length}", metric.title())
@@ -70,14 +70,7 @@ pub(super) fn grid(
 /// By reading and length what the protocol is about: perplexity, accuracy or exact match. One table for each
 /// protocol, split and training length, key tokens apart from all.
 pub fn tables(results: &Results) -> Vec<Grid> {
-    let mut groups: Vec<(Group, Vec<&Measured>)> = Vec::new();
-    for measured in results.of_last() {
-        let group = group_of(&measured.row);
-        match groups.iter_mut().find(|(known, _)| *known == group) {
-            Some((_, rows)) => rows.push(measured),
-            None => groups.push((group, vec![measured])),
-        }
-    }
+    let groups = grouped(results.of_last().map(|measured| (group_of(&measured.row), measured)));
     let of_group = |(group, rows): &(Group, Vec<&Measured>)| -> Vec<Grid> {
         shown(group.0, rows).into_iter().map(|metric| table(results, metric, *group, rows)).collect()
     };
@@ -119,7 +112,6 @@ fn table(results: &Results, metric: Metric, group: Group, rows: &[&Measured]) ->
     table
 }
 
-/// What a guess reaches, where that is known.
 fn chance(metric: Metric, rows: &[&Measured]) -> Option<String> {
     let levels = rows.iter().filter_map(|it| it.row.chance(metric)).map(|level| metric.factor() * level);
     let (low, high) = levels.fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), it| (a.min(it), b.max(it)));
@@ -129,7 +121,6 @@ fn chance(metric: Metric, rows: &[&Measured]) -> Option<String> {
         .then(|| format!("A guess that is always the most frequent token of the answers reaches {range}."))
 }
 
-/// The key of a column for each length.
 pub(super) fn length(row: &ResultRow) -> u64 {
     row.settings.length as u64
 }

@@ -19,7 +19,9 @@ mod child;
 mod mutate;
 mod readers;
 mod samples;
+mod stored;
 mod supervise;
+mod written;
 
 // The allocator that counts what an input holds.
 use longwave as _;

@@ -3,7 +3,7 @@
 #![allow(missing_docs, unreachable_pub, reason = "each test file uses a part")]
 
 use super::Project;
-use super::trainer::{metrics, train_until};
+use super::trainer::{metrics, train_until_on};
 use burn::tensor::Device;
 use longwave_kernels::Precision;
 use longwave_train::Outcome;
@@ -28,7 +28,7 @@ fn trained(project: &Project, precision: Precision, seed: u64, device: &Device) 
         "evaluate=[]".to_owned(),
     ];
     let folder = format!("{precision}-{seed}");
-    assert_eq!(train_until(project, &folder, usize::MAX, &changes, device), Outcome::Done);
+    assert_eq!(train_until_on(project, &folder, usize::MAX, &changes, device), Outcome::Done);
     metrics(project, &folder)
 }
 

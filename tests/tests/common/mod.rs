@@ -2,13 +2,20 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part")]
 
+pub mod csv;
 pub mod halves;
+pub mod models;
 pub mod trainer;
 pub mod training;
 
+use longwave_eval::ResultRow;
+use longwave_eval::row::read_rows;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_longwave-under-test");
@@ -49,6 +56,73 @@ pub struct Outcome {
     pub code: Option<i32>,
     pub stdout: String,
     pub stderr: String,
+}
+
+impl Outcome {
+    /// Runs a program to its end.
+    pub fn of(command: &mut Command) -> Self {
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        Self::at_end(command.spawn().unwrap())
+    }
+
+    /// Waits for the end of a program.
+    pub fn at_end(child: Child) -> Self {
+        let output = child.wait_with_output().unwrap();
+        Self {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    /// It succeeded.
+    #[track_caller]
+    pub fn done(self) -> Self {
+        assert_eq!(self.code, Some(0), "{}", self.stderr);
+        self
+    }
+
+    /// It ended with this code: what was said.
+    #[track_caller]
+    pub fn refused(self, code: i32) -> String {
+        assert_eq!(self.code, Some(code), "{}{}", self.stdout, self.stderr);
+        assert!(!self.stderr.contains("panicked"), "{}", self.stderr);
+        self.stderr
+    }
+
+    /// It ended with this code, and said each of these.
+    #[track_caller]
+    pub fn refuses(self, code: i32, parts: &[&str]) {
+        let told = self.refused(code);
+        for part in parts {
+            assert!(told.contains(part), "no `{part}` in {told}");
+        }
+    }
+
+    /// What it printed, as JSON.
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap()
+    }
+
+    /// The mean losses of the rows that it printed.
+    pub fn losses(&self) -> Vec<f64> {
+        self.rows::<Value>().iter().map(|row| row["nll"].as_f64().unwrap()).collect()
+    }
+
+    /// The lines of JSON that it printed.
+    pub fn rows<T: DeserializeOwned>(&self) -> Vec<T> {
+        json_lines(&self.stdout)
+    }
+}
+
+/// Lines of JSON, such as the rows of `results.jsonl`.
+pub fn json_lines<T: DeserializeOwned>(text: &str) -> Vec<T> {
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The arguments that change these keys of a config.
+pub fn set<'a>(changes: &[&'a str]) -> Vec<&'a str> {
+    changes.iter().flat_map(|change| ["--set", change]).collect()
 }
 
 /// A folder of its own.
@@ -102,28 +176,39 @@ impl Project {
         fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }
 
+    pub fn text(&self, name: &str) -> String {
+        String::from_utf8(self.read(name)).unwrap()
+    }
+
+    pub fn json(&self, name: &str) -> Value {
+        serde_json::from_slice(&self.read(name)).unwrap()
+    }
+
+    /// The lines of JSON of a file.
+    pub fn rows<T: DeserializeOwned>(&self, name: &str) -> Vec<T> {
+        json_lines(&self.text(name))
+    }
+
+    /// The rows that a run measured.
+    pub fn results(&self, run: &str) -> Vec<ResultRow> {
+        read_rows(&self.path(run).join("results.jsonl")).unwrap()
+    }
+
     pub fn exists(&self, name: &str) -> bool {
         self.path(name).exists()
     }
 
     /// Starts the program in the folder.
     pub fn start(&self, arguments: &[&str]) -> Child {
-        self.start_in("", arguments)
+        self.command("", arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
-    /// Starts the program in a folder below.
-    pub fn start_in(&self, folder: &str, arguments: &[&str]) -> Child {
-        Command::new(self.program)
-            .args(arguments)
-            .current_dir(self.path(folder))
-            .env("NO_COLOR", "1")
-            .env("LONGWAVE_CACHE", self.path(".cache"))
-            .env_remove("RUST_LOG")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap()
+    /// The program in a folder below, with no variable of who runs the tests.
+    pub fn command(&self, folder: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new(self.program);
+        command.args(arguments).current_dir(self.path(folder)).env("NO_COLOR", "1").env_remove("RUST_LOG");
+        command.env("LONGWAVE_CACHE", self.path(".cache")).stdin(Stdio::null());
+        command
     }
 
     /// Runs the program in the folder.
@@ -133,28 +218,46 @@ impl Project {
 
     /// Runs the program in a folder below.
     pub fn run_in(&self, folder: &str, arguments: &[&str]) -> Outcome {
-        let output = self.start_in(folder, arguments).wait_with_output().unwrap();
-        Outcome {
-            code: output.status.code(),
-            stdout: String::from_utf8(output.stdout).unwrap(),
-            stderr: String::from_utf8(output.stderr).unwrap(),
-        }
+        Outcome::of(&mut self.command(folder, arguments))
+    }
+
+    /// Runs the program in the folder with a variable.
+    pub fn run_with(&self, name: &str, value: &str, arguments: &[&str]) -> Outcome {
+        Outcome::of(self.command("", arguments).env(name, value))
+    }
+
+    /// Runs the program, which must succeed.
+    #[track_caller]
+    pub fn ok(&self, arguments: &[&str]) -> Outcome {
+        self.ok_in("", arguments)
+    }
+
+    /// Runs the program in a folder below, where it must succeed.
+    #[track_caller]
+    pub fn ok_in(&self, folder: &str, arguments: &[&str]) -> Outcome {
+        self.run_in(folder, arguments).done()
     }
 
     /// What the program says where it rejects the arguments.
+    #[track_caller]
     pub fn refused(&self, code: i32, arguments: &[&str]) -> String {
         let outcome = self.run(arguments);
-        assert_eq!(outcome.code, Some(code), "{}", outcome.stderr);
-        assert_eq!(outcome.stdout, "");
-        assert!(!outcome.stderr.contains("panicked"));
-        outcome.stderr
+        assert_eq!(outcome.stdout, "", "{arguments:?}");
+        outcome.refused(code)
+    }
+
+    /// The program rejects the arguments, and says each of these.
+    #[track_caller]
+    pub fn refuses(&self, code: i32, arguments: &[&str], parts: &[&str]) {
+        let outcome = self.run(arguments);
+        assert_eq!(outcome.stdout, "", "{arguments:?}");
+        outcome.refuses(code, parts);
     }
 
     /// Trains `small.toml` with more arguments, which must succeed.
+    #[track_caller]
     pub fn train(&self, more: &[&str]) -> Outcome {
-        let outcome = self.run(&[&["train", "--config", "small.toml", "--device", "cpu"], more].concat());
-        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-        outcome
+        self.ok(&[&["train", "--config", "small.toml", "--device", "cpu"], more].concat())
     }
 }
 
@@ -182,6 +285,45 @@ pub fn text(words: usize, seed: usize) -> String {
         text += if index % 11 == 10 { ".\n" } else { " " };
     }
     text
+}
+
+/// Looks every few milliseconds, for two minutes at most, until something is so.
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < Duration::from_mins(2), "not after two minutes: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Waits for the end of a program, which must succeed: what it printed, and the most memory that it held, in KiB.
+#[cfg(target_os = "linux")]
+pub fn peak_of(mut child: Child) -> (String, u64) {
+    let (status, mut peak) = (format!("/proc/{}/status", child.id()), 0);
+    while child.try_wait().unwrap().is_none() {
+        // The high-water mark is the kernel's own: the last reading before the end has it.
+        let text = fs::read_to_string(&status).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kibibytes = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+        peak = peak.max(kibibytes.unwrap_or(0));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    (Outcome::at_end(child).done().stdout, peak)
+}
+
+/// The files of rows in the folder of a run of a study.
+pub fn rows_files(run: &Path) -> Vec<PathBuf> {
+    let paths = fs::read_dir(run).unwrap().map(|entry| entry.unwrap().path());
+    let is_of_rows = |path: &PathBuf| {
+        path.extension().is_some_and(|end| end == "jsonl")
+            && path.file_name().unwrap().to_string_lossy().starts_with("rows-")
+    };
+    paths.filter(is_of_rows).collect()
+}
+
+/// Sends a signal to a process, or with a `-` before its id to its group.
+pub fn signal(name: &str, process: &str) {
+    Command::new("kill").args([name, "--", process]).stderr(Stdio::null()).status().unwrap();
 }
 
 /// Whether two files have the same bytes.

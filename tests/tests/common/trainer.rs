@@ -11,12 +11,17 @@ use longwave_train::trainer::open_folder;
 use longwave_train::{Outcome, Run, Start, Trainer, fresh_model};
 use std::cell::Cell;
 
-/// Trains `small.toml` in `folder` until `stop` has been asked so many times.
-pub fn train_until(
+/// Trains `small.toml` in `folder` on the CPU until `stop` has been asked so many times.
+pub fn train_until(project: &Project, folder: &str, asked: usize, changes: &[impl AsRef<str>]) -> Outcome {
+    train_until_on(project, folder, asked, changes, &Device::flex())
+}
+
+/// The same on any device.
+pub fn train_until_on(
     project: &Project,
     folder: &str,
     asked: usize,
-    changes: &[String],
+    changes: &[impl AsRef<str>],
     device: &Device,
 ) -> Outcome {
     train(project, folder, asked, changes, device, None)
@@ -24,7 +29,7 @@ pub fn train_until(
 
 /// Trains `small.toml` in `folder` to its end on the CPU, with a model of a vocabulary that is larger than the corpus has
 /// tokens.
-pub fn train_with_vocabulary(project: &Project, folder: &str, vocabulary: usize, changes: &[String]) {
+pub fn train_with_vocabulary(project: &Project, folder: &str, vocabulary: usize, changes: &[&str]) {
     let outcome = train(project, folder, usize::MAX, changes, &Device::flex(), Some(vocabulary));
     assert_eq!(outcome, Outcome::Done);
 }
@@ -33,11 +38,12 @@ fn train(
     project: &Project,
     folder: &str,
     asked: usize,
-    changes: &[String],
+    changes: &[impl AsRef<str>],
     device: &Device,
     vocabulary: Option<usize>,
 ) -> Outcome {
-    let mut config = Config::load(&project.path("small.toml"), changes).unwrap();
+    let changes: Vec<String> = changes.iter().map(|change| change.as_ref().to_owned()).collect();
+    let mut config = Config::load(&project.path("small.toml"), &changes).unwrap();
     let data = &mut config.run.data;
     if !data.corpus.is_empty() {
         data.corpus = project.path(&data.corpus).to_string_lossy().into_owned();
@@ -75,6 +81,5 @@ fn train(
 
 /// The lines of a run's `metrics.jsonl`.
 pub fn metrics(project: &Project, folder: &str) -> Vec<Metric> {
-    let text = String::from_utf8(project.read(&format!("{folder}/metrics.jsonl"))).unwrap();
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    project.rows(&format!("{folder}/metrics.jsonl"))
 }

@@ -1,10 +1,9 @@
 //! The program on a GPU: it trains, evaluates and resumes, names adapters, and computes in half precision.
 
-use crate::common::{self, PROGRAM, Project, halves, trainer};
+use crate::common::{self, Project, halves, trainer};
 use crate::{LOSS, MOVED, VOCABULARY, adapter, apart, difference, hold, is_long, lists};
 use burn::tensor::Device;
 use longwave_core::sealed_line;
-use longwave_eval::row::read_rows;
 use longwave_experiment::Config;
 use longwave_kernels::{DeviceChoice, Precision, device};
 use longwave_model::Gpt;
@@ -15,7 +14,7 @@ use std::io::{BufRead, BufReader};
 /// A fresh run of `small.toml` in `folder`, in this process, until `stop` has been asked so many times.
 fn train_until(project: &Project, folder: &str, asked: usize, device: &Device) -> Outcome {
     assert!(!project.exists(folder), "the run is not fresh");
-    trainer::train_until(project, folder, asked, &[], device)
+    trainer::train_until_on(project, folder, asked, &[""; 0], device)
 }
 
 /// A project whose config names its folders in full, so that this process can read it too.
@@ -27,12 +26,6 @@ fn project() -> Project {
     assert_ne!(config, common::CONFIG);
     project.write("small.toml", &config);
     project
-}
-
-fn succeed(project: &Project, arguments: &[&str]) -> common::Outcome {
-    let outcome = project.run(arguments);
-    assert_eq!(outcome.code, Some(0), "{arguments:?}: {}", outcome.stderr);
-    outcome
 }
 
 fn weights(project: &Project, run: &str) -> Vec<Vec<f32>> {
@@ -51,10 +44,10 @@ fn the_program_trains_evaluates_and_resumes() {
     let project = project();
     let train = |run: &str, more: &[&str]| {
         let arguments = ["train", "--config", "small.toml", "--device", "gpu", "--out", run];
-        succeed(&project, &[&arguments, more].concat())
+        project.ok(&[&arguments, more].concat())
     };
     let outcome = train("whole", &[]);
-    let rows = read_rows(&project.path("whole/results.jsonl")).unwrap();
+    let rows = project.results("whole");
     assert_eq!(rows.len(), 8);
     let name = device::open(DeviceChoice::Gpu(None)).unwrap().name;
     assert!(outcome.stderr.contains(&format!("device    {name}")), "{}", outcome.stderr);
@@ -72,8 +65,8 @@ fn the_program_trains_evaluates_and_resumes() {
 
     // The same checkpoint, read by the CPU.
     std::fs::remove_file(project.path("whole/results.jsonl")).unwrap();
-    succeed(&project, &["eval", "whole", "--device", "cpu"]);
-    for (cpu, gpu) in read_rows(&project.path("whole/results.jsonl")).unwrap().iter().zip(&rows) {
+    project.ok(&["eval", "whole", "--device", "cpu"]);
+    for (cpu, gpu) in project.results("whole").iter().zip(&rows) {
         assert_eq!((&cpu.extend, &cpu.settings, cpu.tokens), (&gpu.extend, &gpu.settings, gpu.tokens));
         assert_eq!(cpu.device, "CPU");
         hold(
@@ -111,32 +104,27 @@ fn a_gpu_is_checked_once_before_it_trains_and_refused_if_it_computes_wrong() {
     let project = project();
     let train =
         ["train", "--config", "small.toml", "--device", "gpu", "--set", "train.steps=2", "--out", "run"];
-    let first = succeed(&project, &train);
+    let first = project.ok(&train);
     assert!(first.stderr.contains("checking  "), "{}", first.stderr);
     remember(&project, |text| text.replace("\"repeatable\":true", "\"repeatable\":false"));
     std::fs::remove_dir_all(project.path("run")).unwrap();
-    let second = succeed(&project, &train);
+    let second = project.ok(&train);
     assert!(!second.stderr.contains("checking  "), "{}", second.stderr);
     assert!(second.stdout.contains("does not repeat its sums bit for bit"), "{}", second.stdout);
-    let rows = read_rows(&project.path("run/results.jsonl")).unwrap();
+    let rows = project.results("run");
     assert!(rows.iter().all(|row| row.repeatable == Some(false)));
 
     let failed = r#""failed":[{"name":"kernel: gelu","finding":"values: off by 3.0e-1"}]"#;
     remember(&project, |text| text.replace("\"failed\":[]", failed));
-    let refused = project.run(&train);
-    assert_eq!(refused.code, Some(1), "{}", refused.stderr);
-    assert!(
-        refused.stderr.contains("the first is `kernel: gelu` (values: off by 3.0e-1)"),
-        "{}",
-        refused.stderr
+    project.run(&train).refuses(
+        1,
+        &["the first is `kernel: gelu` (values: off by 3.0e-1)", "\n\nhint: train with `--device cpu`"],
     );
-    assert!(refused.stderr.contains("\n\nhint: train with `--device cpu`"), "{}", refused.stderr);
     // What was trained before can be read, with a warning.
-    let read = succeed(&project, &["eval", "run", "--device", "gpu"]);
+    let read = project.ok(&["eval", "run", "--device", "gpu"]);
     assert!(read.stderr.contains("trust no number that it makes"), "{}", read.stderr);
     // The plain operations are checked apart. That they begin to be is seen; the checks themselves take minutes in software.
-    let mut plain =
-        project.start_in("", &[&train[..5], &["--kernels", "reference", "--out", "plain"]].concat());
+    let mut plain = project.start(&[&train[..5], &["--kernels", "reference", "--out", "plain"]].concat());
     let mut lines = BufReader::new(plain.stderr.take().unwrap()).lines().map_while(Result::ok);
     let is_checked = lines.any(|line| line.starts_with("checking  "));
     plain.kill().unwrap();
@@ -150,15 +138,10 @@ fn an_adapter_that_is_not_there_is_named_with_those_that_are() {
         return;
     }
     let project = Project::new();
-    let outcome = project.run(&["train", "--config", "small.toml", "--device", "gpu:77"]);
-    assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
-    assert!(
-        outcome.stderr.contains("`--device gpu:77`: there is no graphics adapter 77"),
-        "{}",
-        outcome.stderr
-    );
+    let outcome = project.run(&["train", "--config", "small.toml", "--device", "gpu:77"]).refused(1);
+    assert!(outcome.contains("`--device gpu:77`: there is no graphics adapter 77"), "{outcome}");
     let name = device::open(DeviceChoice::Gpu(Some(0))).unwrap().name;
-    assert!(outcome.stderr.contains(&format!("hint: use `gpu:0` ({name})")), "{}", outcome.stderr);
+    assert!(outcome.contains(&format!("hint: use `gpu:0` ({name})")), "{outcome}");
     assert!(!project.exists("runs"), "nothing is written");
 }
 
@@ -168,15 +151,11 @@ fn an_adapter_that_is_not_there_is_named_with_those_that_are() {
 fn without_a_driver_gpu_is_an_error_and_auto_is_the_cpu() {
     let project = Project::new();
     let run = |device: &str| {
-        let output = std::process::Command::new(PROGRAM)
-            .args(["train", "--config", "small.toml", "--set", "train.steps=1", "--device", device])
-            .current_dir(project.path(""))
-            .envs([("VK_DRIVER_FILES", "none"), ("VK_ICD_FILENAMES", "none"), ("NO_COLOR", "1")])
-            .env("__EGL_VENDOR_LIBRARY_FILENAMES", "none")
-            .env("LONGWAVE_CACHE", project.path(".cache"))
-            .output()
-            .unwrap();
-        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+        let train = ["train", "--config", "small.toml", "--set", "train.steps=1", "--device", device];
+        let drivers = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES", "__EGL_VENDOR_LIBRARY_FILENAMES"];
+        let outcome =
+            common::Outcome::of(project.command("", &train).envs(drivers.map(|name| (name, "none"))));
+        (outcome.code, outcome.stderr)
     };
     for device in ["gpu", "gpu:0"] {
         let (code, stderr) = run(device);
@@ -201,13 +180,13 @@ fn training_in_half_precision_agrees_with_f32_or_is_refused() {
             continue;
         }
         let set = format!("train.precision={precision}");
-        let outcome = project.run(&["train", "--config", "small.toml", "--device", "gpu", "--set", &set]);
-        assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+        let outcome =
+            project.refused(2, &["train", "--config", "small.toml", "--device", "gpu", "--set", &set]);
         let start = format!("error: `train.precision = \"{precision}\"` is not allowed");
         // The first training on a device begins with its checks.
-        assert!(outcome.stderr.contains(&start), "{}", outcome.stderr);
-        assert!(outcome.stderr.contains("it computes in \"f32\""), "{}", outcome.stderr);
-        assert!(outcome.stderr.contains("use `--device cpu`"), "{}", outcome.stderr);
+        assert!(outcome.contains(&start), "{outcome}");
+        assert!(outcome.contains("it computes in \"f32\""), "{outcome}");
+        assert!(outcome.contains("use `--device cpu`"), "{outcome}");
         assert!(!project.exists("runs"), "something was written");
     }
 }
@@ -219,8 +198,8 @@ fn a_run_in_f16_that_was_stopped_ends_with_the_same_bits() {
         return;
     }
     let project = Project::new();
-    let changes = ["train.precision=f16".to_owned(), "evaluate=[]".to_owned()];
-    let until = |folder: &str, asked| trainer::train_until(&project, folder, asked, &changes, &gpu);
+    let changes = ["train.precision=f16", "evaluate=[]"];
+    let until = |folder: &str, asked| trainer::train_until_on(&project, folder, asked, &changes, &gpu);
     assert_eq!(until("whole", usize::MAX), Outcome::Done);
     assert_eq!(until("stopped", 5), Outcome::Interrupted);
     assert_eq!(until("stopped", usize::MAX), Outcome::Done);
@@ -231,7 +210,7 @@ fn a_run_in_f16_that_was_stopped_ends_with_the_same_bits() {
 #[test]
 fn selfcheck_lists_every_adapter_with_what_it_has() {
     let Some(_) = adapter("`longwave selfcheck --list`") else { return };
-    let outcome = succeed(&Project::new(), &["selfcheck", "--list"]);
+    let outcome = Project::new().ok(&["selfcheck", "--list"]);
     let lines: Vec<&str> = outcome.stdout.lines().collect();
     assert_eq!(lines[0], "cpu    the CPU");
     let gpus = device::gpus();

@@ -1,16 +1,14 @@
 //! A text read piece by piece gives what one pass over it gives, for every encoding under every extension
 //! that applies to it: both lists are walked, so none is forgotten.
 
-use burn::tensor::{Device, Int, Tensor, TensorData};
-use longwave_core::random::Stream;
+use crate::common::models::{self, distance, extensions, noisy};
+use burn::tensor::{Device, Int, Tensor};
 use longwave_model::config::{AttentionGate, CanonPlace};
-use longwave_model::{Cache, Gpt, ModelConfig, Pass};
+use longwave_model::{Cache, Gpt, ModelConfig};
 use longwave_position::encodings::every;
-use longwave_position::extensions::examples;
 use longwave_position::layout::TextLayout;
 use longwave_position::reading::AttentionKind;
-use longwave_position::{ExtensionConfig, Init, Lengths, PositionConfig, Reading};
-use longwave_train::parameters;
+use longwave_position::{Init, Lengths, Reading};
 
 const TRAIN: usize = 16;
 const LENGTH: usize = 40;
@@ -38,17 +36,6 @@ fn encodings() -> Vec<String> {
     every().into_iter().map(inline).chain(others.map(str::to_owned)).collect()
 }
 
-/// Every example of every extension, and what is only a matter of a cache.
-fn extensions(model: &Gpt) -> Vec<ExtensionConfig> {
-    let frequencies = model.position.encodings().iter().find_map(|encoding| encoding.frequencies());
-    let bands = frequencies.map_or(1, |frequencies| frequencies.inv_freq.len());
-    examples(bands, LENGTHS).unwrap().into_iter().map(|(extension, _)| extension).collect()
-}
-
-fn value(text: &str) -> toml::Value {
-    format!("value = {text}").parse::<toml::Table>().unwrap().remove("value").unwrap()
-}
-
 /// A model whose every parameter is its initial one and some noise, so that none is without effect.
 fn model(position: &str) -> Gpt {
     model_of(position, ModelConfig::default())
@@ -57,25 +44,16 @@ fn model(position: &str) -> Gpt {
 fn model_of(position: &str, config: ModelConfig) -> Gpt {
     let config =
         ModelConfig { layers: Some(2), width: Some(32), heads: Some(4), kv_heads: Some(2), ..config };
-    let position = PositionConfig::from_value(&value(position), "position").unwrap();
-    let device = Device::flex();
-    let fresh = Gpt::new(&config.resolve(16, TRAIN).unwrap(), &position, &Init::new(0, &device)).unwrap();
-    parameters::replace(fresh, |index, old| {
-        let mut stream = Stream::new(3, "noise", index as u64);
-        let noise: Vec<f32> = (0..old.dims()[0]).map(|_| (0.1 * stream.normal()) as f32).collect();
-        let shape = [noise.len()];
-        old + Tensor::from_data(TensorData::new(noise, shape), &device)
-    })
+    let init = Init::new(0, &Device::flex());
+    noisy(Gpt::new(&config.resolve(16, TRAIN).unwrap(), &models::position(position), &init).unwrap(), 3, 0.1)
 }
 
 fn tokens(length: usize) -> Tensor<2, Int> {
-    let ids: Vec<i32> = (0..2 * length as i32).map(|i| (i * i + i / 7) % 16).collect();
-    Tensor::from_data(TensorData::new(ids, [2, length]), &Device::flex())
+    models::tokens(2, (0..2 * length as i32).map(|i| (i * i + i / 7) % 16).collect())
 }
 
 fn in_one(model: &Gpt, reading: &Reading, length: usize) -> Tensor<3> {
-    let positions = reading.layout().positions(length);
-    model.hidden(&Pass { tokens: tokens(length), positions: &positions, reading, dropout: None })
+    models::hidden(model, reading, tokens(length))
 }
 
 fn in_pieces(model: &Gpt, reading: &Reading, pieces: &[usize]) -> Tensor<3> {
@@ -88,15 +66,11 @@ fn in_pieces(model: &Gpt, reading: &Reading, pieces: &[usize]) -> Tensor<3> {
     Tensor::cat(rows.collect(), 1)
 }
 
-fn distance(a: Tensor<3>, b: Tensor<3>) -> f32 {
-    (a - b).abs().max().into_scalar()
-}
-
 #[test]
 fn every_encoding_under_every_extension_reads_the_same_in_pieces() {
     for encoding in encodings() {
         let model = model(&encoding);
-        for extension in extensions(&model) {
+        for (extension, _) in extensions(&model, LENGTHS) {
             let Ok(reading) = extension.apply(&model.position, LENGTHS) else { continue };
             if reading.check(&reading.layout().positions(LENGTH)).is_ok() {
                 let off = distance(in_one(&model, &reading, LENGTH), in_pieces(&model, &reading, &PIECES));
@@ -135,7 +109,7 @@ fn every_kind_of_attention_reads_the_same_in_pieces() {
             let softmax = model.position.clone().with_attention(AttentionKind::Softmax).unwrap();
             let whole = in_one(&model, &model.position, LENGTH);
             assert!(distance(whole, in_one(&model, &softmax, LENGTH)) > 1e-3, "{keys}, {encoding}");
-            for extension in extensions(&model) {
+            for (extension, _) in extensions(&model, LENGTHS) {
                 let Ok(reading) = extension.apply(&model.position, LENGTHS) else { continue };
                 if reading.check(&reading.layout().positions(LENGTH)).is_ok() {
                     let off =
@@ -161,7 +135,7 @@ fn gates_norms_and_convolutions_read_the_same_in_pieces() {
         },
         ModelConfig { canon: vec![CanonPlace::FeedForward, CanonPlace::Attention], ..plain },
     ];
-    let segments = ExtensionConfig::from_value(&value("'segments'"), "extend").unwrap();
+    let segments = models::extension("'segments'");
     for config in parts {
         for encoding in ["'rope'", "'fox'", "{ kind = 'complex_order', complex = true }"] {
             let model = model_of(encoding, config.clone());
@@ -183,7 +157,7 @@ fn factors_of_heads_reach_every_piece() {
     for encoding in ["'none'", "'rope'", "['alibi', 'sink_logit']", "'shaw'", "'path'"] {
         let model = model(encoding);
         let heads = "{ kind = 'direct', temperature = [[0.5, 1.0, 2.0, 1.5], [1.0, 3.0, 1.0, 0.7]] }";
-        let heads = ExtensionConfig::from_value(&value(heads), "extend").unwrap();
+        let heads = models::extension(heads);
         let trained = model.position.clone().with_head_scale(1.7).unwrap();
         let reading = heads.apply(&trained, LENGTHS).unwrap();
         let whole = in_one(&model, &reading, LENGTH);
@@ -211,7 +185,7 @@ fn log_n_counts_the_rows_before_a_piece_whatever_their_positions() {
 fn a_dynamic_method_is_fixed_at_the_whole_length() {
     // Read in pieces, every row has the frequencies of the whole length, not of what was read so far.
     let model = model("'rope'");
-    let dynamic = ExtensionConfig::from_value(&value("'dynamic_ntk'"), "extend").unwrap();
+    let dynamic = models::extension("'dynamic_ntk'");
     let at = |length| dynamic.apply(&model.position, Lengths { train: TRAIN, length }).unwrap();
     let whole = in_pieces(&model, &at(LENGTH), &PIECES);
     let short = in_one(&model, &at(TRAIN), LENGTH);

@@ -1,15 +1,14 @@
 //! Attention is causal, whatever the encoding, the extension and the length. A block of queries, or one text of a batch,
 //! gives the same alone as with the rest.
 
-use crate::common::training;
-use crate::common::training::{LENGTH, LONGER};
-use burn::tensor::{Device, Int, Tensor, TensorData};
+use crate::common::models::{self, largest};
+use crate::common::training::{self, LENGTH, LONGER};
+use burn::tensor::{Device, Int, Tensor};
+use longwave_model::Gpt;
 use longwave_model::attention::{Rotations, attend};
-use longwave_model::{Gpt, Pass};
 use longwave_position::encoding::{QueryBlock, Rows};
 use longwave_position::encodings;
 use longwave_position::extension::Example;
-use longwave_position::extensions::examples;
 use longwave_position::layout::TextLayout;
 use longwave_position::{ExtensionConfig, Lengths, Reading};
 use longwave_train::parameters;
@@ -31,28 +30,19 @@ fn text(row: usize, length: usize, changed: Option<usize>) -> Vec<i32> {
 }
 
 fn hidden(model: &Gpt, reading: &Reading, texts: &[Vec<i32>]) -> Tensor<3> {
-    let length = texts[0].len();
-    let tokens = TensorData::new(texts.concat(), [texts.len(), length]);
-    let tokens = Tensor::<2, Int>::from_data(tokens, &Device::flex());
-    model.hidden(&Pass { tokens, positions: &reading.layout().positions(length), reading, dropout: None })
-}
-
-fn largest<const D: usize>(tensor: Tensor<D>) -> f32 {
-    tensor.abs().max().into_scalar()
+    models::hidden(model, reading, models::tokens(texts.len(), texts.concat()))
 }
 
 /// Every reading of a model at a length that is defined, with its name: every example of every extension that
 /// applies, `direct` among them.
 fn readings(model: &Gpt, length: usize) -> Vec<(String, Reading)> {
-    let frequencies = model.position.encodings()[0].frequencies();
-    let bands = frequencies.map_or(1, |frequencies| frequencies.inv_freq.len());
     let lengths = Lengths { train: LENGTH, length };
     let defined = |(extension, _): (ExtensionConfig, Example)| {
         let reading = extension.apply(&model.position, lengths).ok()?;
         reading.check(&reading.layout().positions(length)).ok()?;
         Some((format!("{} at {length} as {extension:?}", reading.name()), reading))
     };
-    examples(bands, lengths).unwrap().into_iter().filter_map(defined).collect()
+    models::extensions(model, lengths).into_iter().filter_map(defined).collect()
 }
 
 #[test]

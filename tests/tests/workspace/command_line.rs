@@ -1,35 +1,23 @@
 //! Arguments in the forms that a user tries first, and paths that lead nowhere.
 
-use crate::common::{self, CONFIG, Outcome, Project};
-use longwave_eval::row::read_rows;
+use crate::common::{self, CONFIG, Project};
 use std::fs;
 
 const RUN: &str = "runs/small-0";
 
-fn ok(project: &Project, arguments: &[&str]) -> Outcome {
-    let outcome = project.run(arguments);
-    assert_eq!(outcome.code, Some(0), "{arguments:?}: {}", outcome.stderr);
-    outcome
-}
-
 fn refused(project: &Project, arguments: &[&str], part: &str) {
-    let outcome = project.run(arguments);
-    assert_eq!(outcome.code, Some(2), "{arguments:?}: {}", outcome.stderr);
-    assert!(outcome.stderr.contains(part), "{arguments:?}: no `{part}` in {}", outcome.stderr);
+    project.refuses(2, arguments, &[part]);
 }
 
 #[test]
 fn a_config_is_named_with_or_without_the_option() {
     let project = Project::new();
-    ok(
-        &project,
-        &["train", "small.toml", "--set", "train.steps=1", "--set", "evaluate=[]", "--device", "cpu"],
-    );
+    project.ok(&["train", "small.toml", "--set", "train.steps=1", "--set", "evaluate=[]", "--device", "cpu"]);
     assert!(project.exists(&format!("{RUN}/checkpoints/last.safetensors")));
-    let plain = ok(&project, &["validate", "small.toml"]).stdout;
-    assert_eq!(ok(&project, &["validate", "--config", "small.toml"]).stdout, plain);
-    let shown = ok(&project, &["inspect", "small.toml"]).stdout;
-    assert_eq!(ok(&project, &["inspect", "--config", "small.toml"]).stdout, shown);
+    let plain = project.ok(&["validate", "small.toml"]).stdout;
+    assert_eq!(project.ok(&["validate", "--config", "small.toml"]).stdout, plain);
+    let shown = project.ok(&["inspect", "small.toml"]).stdout;
+    assert_eq!(project.ok(&["inspect", "--config", "small.toml"]).stdout, shown);
     refused(&project, &["train", "small.toml", "--config", "small.toml"], "cannot be used with");
     for command in ["train", "validate", "inspect"] {
         refused(&project, &[command], "no config is named");
@@ -45,7 +33,7 @@ fn a_key_may_name_one_block_and_a_warning_tells_of_several() {
         &format!("{CONFIG}\n[[evaluate]]\nlengths = [32]\nprotocol = \"non_overlapping\"\n"),
     );
     let resolved = |set: &str| {
-        let outcome = ok(&project, &["validate", "small.toml", "--set", set]);
+        let outcome = project.ok(&["validate", "small.toml", "--set", set]);
         let table: toml::Table = outcome.stdout.parse().unwrap();
         let lengths = |block: usize| table["evaluate"][block]["lengths"].to_string();
         // How the corpus was read is said too.
@@ -73,12 +61,12 @@ fn one_value_stands_for_a_list_of_it() {
     let blocks = "[[evaluate]]\nlengths = \"2L\"\nextend = \"ntk\"\nwindows_per_document = 1\n";
     project.write("small.toml", &CONFIG.replace(&CONFIG[CONFIG.find("[[evaluate]]").unwrap()..], blocks));
     project.train(&[]);
-    let rows = read_rows(&project.path(RUN).join("results.jsonl")).unwrap();
+    let rows = project.results(RUN);
     let read: Vec<(&str, usize)> =
         rows.iter().map(|row| (row.extend.as_str(), row.settings.length)).collect();
     assert_eq!(read, [("ntk", 64), ("window_baseline", 64)]);
     let set = ["--set", "extend={ kind = \"linear\", scale = 2.0 }", "--set", "lengths=L"];
-    let outcome = ok(&project, &[&["eval", RUN, "--json"], &set[..]].concat());
+    let outcome = project.ok(&[&["eval", RUN, "--json"], &set[..]].concat());
     assert!(
         outcome.stdout.contains("\"scale\":2.0") && outcome.stdout.contains("\"length\":32"),
         "{}",
@@ -104,7 +92,7 @@ fn the_validation_split_has_its_usual_names() {
     let trained = project.train(&[]);
     assert!(trained.stderr.contains("6 / 2 / 3 documents"), "{}", trained.stderr);
     let rows = |arguments: &[&str]| {
-        ok(&project, &[&["eval", RUN, "--json", "--extend", "direct"], arguments].concat()).stdout
+        project.ok(&[&["eval", RUN, "--json", "--extend", "direct"], arguments].concat()).stdout
     };
     let valid = rows(&["--split", "valid"]);
     assert!(valid.contains("\"split\":\"valid\""), "{valid}");
@@ -133,21 +121,21 @@ fn the_validation_split_has_its_usual_names() {
     );
     fs::remove_dir_all(project.path("corpus/dev")).unwrap();
     fs::rename(project.path("corpus/val"), project.path("corpus/eval")).unwrap();
-    let told = ok(&project, &["train", "small.toml", "--out", "y", "--device", "cpu"]).stderr;
+    let told = project.ok(&["train", "small.toml", "--out", "y", "--device", "cpu"]).stderr;
     assert!(told.contains("6 / 2 / 3 documents"), "{told}");
     refused(&project, &["eval", RUN, "--split", "test", "--corpus", "corpus/none"], "no such file or folder");
     refused(&project, &["eval", RUN, "--split", "eval"], "must be one of `train`, `validation`, `test`");
     fs::rename(project.path("corpus/eval"), project.path("corpus/valid")).unwrap();
     // A corpus of folders without one for the test.
     fs::rename(project.path("corpus/test"), project.path("corpus/tests")).unwrap();
-    let told = project.refused(2, &["train", "small.toml", "--out", "w", "--device", "cpu"]);
-    assert!(
-        told.contains("the test split holds no text to score") && told.contains("a folder `test`"),
-        "{told}"
+    project.refuses(
+        2,
+        &["train", "small.toml", "--out", "w", "--device", "cpu"],
+        &["the test split holds no text to score", "a folder `test`"],
     );
     project.write("flat/a.txt", &common::text(4_000, 8));
     let split = ["--set", "data.corpus=flat", "--set", "data.split={ validation = 0.2, test = 0.2 }"];
-    ok(&project, &[&["train", "small.toml", "--out", "z", "--device", "cpu"], &split[..]].concat());
+    project.ok(&[&["train", "small.toml", "--out", "z", "--device", "cpu"], &split[..]].concat());
 }
 
 #[test]

@@ -18,14 +18,11 @@ fn a_stage_trains_without_the_rotation() {
         "[\"direct\", { kind = \"direct\", log_n = true }, { kind = \"window\", temperature = 0.9 }]",
     );
     let train = |out: &str, more: &[&str]| {
-        let outcome = project.run(&[&["train", "--config", "small.toml", "--out", out], more].concat());
-        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        project.ok(&[&["train", "--config", "small.toml", "--out", out], more].concat());
     };
     train("run", &[]);
     let rows = |arguments: &[&str]| -> Vec<Value> {
-        let outcome = project.run(&[&["eval", "run", "--json", "--lengths", "L,2L"], arguments].concat());
-        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-        outcome.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        project.ok(&[&["eval", "run", "--json", "--lengths", "L,2L"], arguments].concat()).rows()
     };
     // Dropping before the stage is a control: other weights, and not the rotation's reading either.
     let after = rows(&["--extend", "direct"]);
@@ -36,29 +33,24 @@ fn a_stage_trains_without_the_rotation() {
     assert_ne!(nll(&before, "direct"), nll(&before, "drop"));
     // The checkpoint knows its reading: what needs a rotation no longer applies.
     for kind in ["ntk", "rerope", "drop"] {
-        let outcome = project.run(&["eval", "run", "--extend", kind]);
-        assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+        let outcome = project.refused(2, &["eval", "run", "--extend", kind]);
         let message = format!("`{kind}` does not apply to `rope without its rotation`");
-        assert!(outcome.stderr.contains(&message), "{}", outcome.stderr);
-        assert!(outcome.stderr.contains("hint: what applies"), "{}", outcome.stderr);
+        assert!(outcome.contains(&message), "{outcome}");
+        assert!(outcome.contains("hint: what applies"), "{outcome}");
     }
     // Interrupted in the stage and resumed, it is the same run.
     let checkpoints = std::fs::read_dir(project.path("run/checkpoints")).unwrap();
     assert!(checkpoints.count() > 0);
-    let outcome =
-        project.run(&["generate", "run", "--prompt", "a", "--max-tokens", "4", "--extend", "direct"]);
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    project.ok(&["generate", "run", "--prompt", "a", "--max-tokens", "4", "--extend", "direct"]);
 }
 
 #[test]
 fn a_geometry_after_the_drop_is_refused_before_training() {
     let project = project("[\"direct\", \"rerope\"]");
-    let outcome = project.run(&["train", "--config", "small.toml"]);
-    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
-    assert!(
-        outcome.stderr.contains("`rerope` does not apply to `rope without its rotation`"),
-        "{}",
-        outcome.stderr
+    project.refuses(
+        2,
+        &["train", "--config", "small.toml"],
+        &["`rerope` does not apply to `rope without its rotation`"],
     );
     assert!(!project.exists("runs"), "something was written");
 }

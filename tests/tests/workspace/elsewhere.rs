@@ -21,20 +21,14 @@ fn hashes(folder: &Path) -> BTreeMap<String, String> {
     below.collect()
 }
 
-fn done(project: &Project, arguments: &[&str]) -> String {
-    let outcome = project.run(arguments);
-    assert_eq!(outcome.code, Some(0), "{arguments:?}: {}", outcome.stderr);
-    outcome.stdout
-}
-
 #[test]
 fn a_run_is_evaluated_and_reported_into_another_folder() {
     let project = Project::new();
     project.train(&[]);
     let before = hashes(&project.path(RUN));
     let eval = ["eval", RUN, "--extend", "direct,linear", "--lengths", "32,128", "--json"];
-    let elsewhere = done(&project, &[&eval[..], &["--out", "rows"]].concat());
-    done(&project, &["report", RUN, "--out", "page"]);
+    let elsewhere = project.ok(&[&eval[..], &["--out", "rows"]].concat());
+    project.ok(&["report", RUN, "--out", "page"]);
     assert!(hashes(&project.path(RUN)) == before, "the run changed");
     for file in
         ["rows/results.md", "rows/report.html", "page/results.csv", "page/report.html", "page/perplexity.svg"]
@@ -46,16 +40,12 @@ fn a_run_is_evaluated_and_reported_into_another_folder() {
     let rows = project.read("rows/results.jsonl");
     // Two readings and the window baseline, at two lengths.
     assert_eq!(rows.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).count(), 6);
-    assert_eq!(done(&project, &[&eval[..], &["--out", "rows"]].concat()), elsewhere);
+    assert_eq!(project.ok(&[&eval[..], &["--out", "rows"]].concat()).stdout, elsewhere.stdout);
     assert!(project.read("rows/results.jsonl") == rows && hashes(&project.path(RUN)) == before);
     // The run's own folder gets the same numbers.
-    let own = done(&project, &eval);
-    let losses = |text: &str| -> Vec<u64> {
-        let rows = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
-        rows.map(|row| row["nll"].as_f64().unwrap().to_bits()).collect()
-    };
-    assert_eq!(losses(&own).len(), 6);
-    assert_eq!(losses(&own), losses(&elsewhere));
+    let own = project.ok(&eval).losses();
+    assert_eq!(own.len(), 6);
+    assert_eq!(own, elsewhere.losses());
 }
 
 #[test]
@@ -66,7 +56,7 @@ fn a_folder_of_something_else_is_refused() {
     let eval = |run: &str, out: &str| project.refused(2, &["eval", run, "--lengths", "32", "--out", out]);
     let report = |out: &str| project.refused(2, &["report", RUN, "--out", out]);
     project.write("texts/a.txt", "of mine");
-    done(&project, &["eval", "runs/small-1", "--extend", "direct", "--lengths", "32", "--out", "rows"]);
+    project.ok(&["eval", "runs/small-1", "--extend", "direct", "--lengths", "32", "--out", "rows"]);
     let before = hashes(&project.path(""));
     insta::assert_snapshot!("rows_into_a_run", eval(RUN, "runs/small-1"));
     insta::assert_snapshot!("rows_beside_those_of_another_run", eval(RUN, "rows"));

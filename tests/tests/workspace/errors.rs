@@ -1,214 +1,184 @@
 //! What a user reads when something is wrong: one message with a hint, the right exit code, and
 //! nothing half-written.
 
-use crate::common;
-use crate::common::{CONFIG, Project};
+use crate::common::{self, CONFIG, Project, set};
 
-/// Trains with a changed config and gives the message; nothing may be written.
-fn refused(code: i32, change: impl FnOnce(&Project) -> String, arguments: &[&str]) -> String {
+/// Trains a config with changed keys; nothing may be written. What is said is compared with the snapshot of this name.
+fn refused(project: &Project, name: &str, code: i32, config: &str, changes: &[&str]) {
+    project.write("small.toml", config);
+    let told = project.refused(code, &[&["train", "--config", "small.toml"], &set(changes)[..]].concat());
+    assert!(!project.exists("runs"), "{name}: something was written");
+    insta::assert_snapshot!(name, told);
+}
+
+/// The small config with other words in the place of these, which are there.
+fn with(words: &[(&str, &str)]) -> String {
+    words.iter().fold(CONFIG.to_owned(), |config, (from, to)| {
+        assert!(config.contains(from), "{from}");
+        config.replace(from, to)
+    })
+}
+
+const EXTENSIONS: &str = "[\"direct\", \"linear\", \"ntk\"]";
+const DIRECT: (&str, &str) = (EXTENSIONS, "[\"direct\"]");
+
+#[test]
+fn a_config_with_other_words() {
     let project = Project::new();
-    let config = change(&project);
-    project.write("small.toml", &config);
-    let outcome = project.run(&[&["train", "--config", "small.toml"], arguments].concat());
-    assert_eq!(outcome.code, Some(code), "{}", outcome.stderr);
-    assert_eq!(outcome.stdout, "");
-    assert!(!project.exists("runs"), "something was written");
-    assert!(!outcome.stderr.contains("panicked"));
-    outcome.stderr
-}
-
-fn with(from: &str, to: &str) -> impl FnOnce(&Project) -> String + use<> {
-    assert!(CONFIG.contains(from), "{from}");
-    let config = CONFIG.replace(from, to);
-    move |_| config
-}
-
-#[test]
-fn a_wrong_key() {
-    insta::assert_snapshot!(refused(2, with("steps = 6", "step = 6"), &[]));
-}
-
-#[test]
-fn a_wrong_section() {
-    insta::assert_snapshot!(refused(2, with("[train]", "[trian]"), &[]));
-}
-
-#[test]
-fn a_wrong_type() {
-    insta::assert_snapshot!(refused(2, with("steps = 6", "steps = \"many\""), &[]));
-}
-
-#[test]
-fn a_precision_that_there_is_not() {
-    insta::assert_snapshot!(refused(2, |_| CONFIG.to_owned(), &["--set", "train.precision=f64"]));
-}
-
-#[test]
-fn a_stage_in_another_precision() {
-    let stage = "stage=[{ length = 64, steps = 2, precision = \"bf16\" }]";
-    let arguments = ["--set", "train.precision=f16", "--set", stage];
-    insta::assert_snapshot!(refused(2, |_| CONFIG.to_owned(), &arguments));
+    for (name, code, words) in [
+        ("a_wrong_key", 2, &[("steps = 6", "step = 6")][..]),
+        ("a_wrong_section", 2, &[("[train]", "[trian]")]),
+        ("a_wrong_type", 2, &[("steps = 6", "steps = \"many\"")]),
+        ("a_wrong_encoding", 2, &[("\"rope\"", "\"ropee\"")]),
+        ("a_key_of_another_encoding", 2, &[("kind = \"rope\"", "kind = \"none\"\nbase = 3.0")]),
+        ("an_extension_that_does_not_apply", 2, &[("\"rope\"", "\"none\"")]),
+        (
+            "a_text_as_long_as_the_table_of_places",
+            2,
+            &[("\"rope\"", "\"abacus\"\ntable_size = 40\nmax_offset = 4\ndigits = [3]"), DIRECT],
+        ),
+        ("a_learned_encoding_past_its_table", 2, &[("\"rope\"", "\"learned\""), DIRECT]),
+        ("an_odd_head_dimension", 2, &[("width = 32", "width = 30")]),
+        ("heads_that_do_not_divide", 2, &[("heads = 2", "heads = 3")]),
+        ("a_batch_that_is_no_multiple", 2, &[("batch_tokens = 256", "batch_tokens = 100")]),
+        ("a_length_that_is_none", 2, &[("lengths = [32, 64]", "lengths = [32, \"2l\"]")]),
+        ("a_length_below_one_token", 2, &[("lengths = [32, 64]", "target = \"L/64\"")]),
+        ("a_missing_corpus", 2, &[("corpus = \"corpus\"", "corpus = \"nowhere\"")]),
+        ("no_document_as_long_as_the_length", 1, &[("[32, 64]", "[32, 1048576]")]),
+        (
+            "a_training_text_shorter_than_a_sequence",
+            2,
+            &[
+                ("length = 32\n", "length = 131072\n"),
+                ("batch_tokens = 256", "batch_tokens = 262144"),
+                ("windows_per_document = 2\n", "windows_per_document = 2\ntarget = 32\n"),
+            ],
+        ),
+        (
+            "a_search_without_frequencies",
+            2,
+            &[("\"rope\"", "\"alibi\""), (EXTENSIONS, "[{ kind = \"longrope\", search = {} }]")],
+        ),
+    ] {
+        refused(&project, name, code, &with(words), &[]);
+    }
 }
 
 #[test]
-fn a_wrong_encoding() {
-    insta::assert_snapshot!(refused(2, with("\"rope\"", "\"ropee\""), &[]));
+fn a_key_that_is_set() {
+    let project = Project::new();
+    for (name, changes) in [
+        ("a_precision_that_there_is_not", &["train.precision=f64"][..]),
+        (
+            "a_stage_in_another_precision",
+            &["train.precision=f16", "stage=[{ length = 64, steps = 2, precision = \"bf16\" }]"],
+        ),
+        (
+            "an_encoding_that_linear_attention_cannot_read",
+            &["position={ kind = \"alibi\" }", "model.attention=linear"],
+        ),
+        (
+            "an_attention_that_there_is_not",
+            &["model.attention={ kind = \"stick_breaking\", rest = \"drop\" }"],
+        ),
+        ("log_n_of_stick_breaking_attention", &["model.attention=stick_breaking", "model.log_n=true"]),
+        ("an_alpha_of_entmax_that_there_is_not", &["model.attention={ kind = \"entmax\", alpha = 2.5 }"]),
+        ("a_power_of_lssar_that_there_is_not", &["model.attention={ kind = \"lssar\", power = 0 }"]),
+        ("a_sink_beside_entmax", &["model.attention=entmax", "position=[\"rope\", \"sink_logit\"]"]),
+        ("scales_of_queries_and_keys_beside_lssar", &["model.attention=lssar", "model.qk_norm=rms"]),
+        (
+            "log_n_of_an_extension_of_lssar",
+            &["model.attention=lssar", "evaluate.extend=[{ kind = \"direct\", log_n = true }]"],
+        ),
+        (
+            "sinks_of_stick_breaking_attention",
+            &[
+                "model.attention=stick_breaking",
+                "evaluate.extend=[{ kind = \"sinks\", n_sink = 2, window = \"L/2\" }]",
+            ],
+        ),
+        (
+            "log_n_beside_an_encoding_that_scales_scores",
+            &["position={ kind = \"scale_invariant\" }", "model.log_n=true"],
+        ),
+        (
+            "an_extension_with_log_n_for_an_encoding_that_scales_scores",
+            &[
+                "position={ kind = \"scale_invariant\" }",
+                "evaluate.extend=[{ kind = \"direct\", log_n = true }]",
+            ],
+        ),
+        (
+            "an_extension_that_linear_attention_cannot_read",
+            &["model.attention=linear", "evaluate.extend=[\"rerope\"]"],
+        ),
+        (
+            "a_layer_that_no_pattern_reaches",
+            &["position={ kind = \"mixed\", layers = [\"rope\", \"none\"], pattern = [0] }"],
+        ),
+        (
+            "an_extension_that_no_layer_of_a_stack_can_take",
+            &["position={ kind = \"mixed\", layers = [{ kind = \"fox\", window = 8 }, \"none\"] }"],
+        ),
+        ("a_table_whose_size_is_no_length", &["position={ kind = \"learned\", table_size = \"four L\" }"]),
+        ("a_size_that_nothing_has", &["position={ kind = \"causal_conv\", kernel = 4000000000 }"]),
+        ("a_width_that_nothing_has", &["model.width=1000000000"]),
+        ("a_wrong_assignment", &["train.lenght=3"]),
+    ] {
+        refused(&project, name, 2, CONFIG, changes);
+    }
 }
 
 #[test]
-fn a_key_of_another_encoding() {
-    insta::assert_snapshot!(refused(2, with("kind = \"rope\"", "kind = \"none\"\nbase = 3.0"), &[]));
+fn an_extension_that_cannot_be_read() {
+    let project = Project::new();
+    for (name, extend) in [
+        ("a_window_that_training_never_showed", "{ kind = \"rerope\", window = \"L\" }"),
+        ("factors_of_the_wrong_number", "{ kind = \"longrope\", long_factor = [1.0, 2.0] }"),
+        ("frequencies_of_the_wrong_number", "{ kind = \"frequencies\", inv_freq = [1.0, 0.1] }"),
+        ("a_search_at_the_training_length", "{ kind = \"longrope\", search = { length = 32 } }"),
+        ("a_list_with_an_untrained_value", "{ kind = \"rerope\", window = [\"L/4\", \"2L\"] }"),
+    ] {
+        refused(&project, name, 2, &with(&[(EXTENSIONS, &format!("[{extend}]"))]), &[]);
+    }
+    let group = "[{ kind = \"self_extend\", window = \"L/2\", group = 2 }]";
+    let far = with(&[(EXTENSIONS, group), ("[32, 64]", "[32, 128]")]);
+    refused(&project, "a_group_that_cannot_reach_the_length", 2, &far, &[]);
+    // The test documents are long enough, those of the validation split are not.
+    for index in 0..2 {
+        project.write(&format!("corpus/valid/{index}.txt"), &common::text(20, index));
+    }
+    let windows = "[{ kind = \"rerope\", window = [\"L/4\", \"L/2\"] }]";
+    let listed = with(&[(EXTENSIONS, windows), ("[32, 64]", "[32, 512]")]);
+    refused(&project, "a_list_without_validation_documents", 1, &listed, &[]);
+    // Who asks for an untrained window gets it.
+    let allowed = "evaluate.extend=[{ kind = \"rerope\", window = \"L\", allow_untrained = true }]";
+    Project::new().train(&set(&[allowed]));
 }
 
 #[test]
-fn an_extension_that_does_not_apply() {
-    insta::assert_snapshot!(refused(2, with("\"rope\"", "\"none\""), &[]));
+fn a_stage_that_cannot_be_trained() {
+    let project = Project::new();
+    for (name, stage) in [
+        ("a_stage_without_steps", "length = 64"),
+        ("a_wrong_key_of_a_stage", "length = 64\nsteps = 2\nextned = \"linear\""),
+        ("a_stage_whose_extension_does_not_apply", "length = 64\nsteps = 2\nextend = \"table\""),
+        ("a_stage_longer_than_the_text", "length = 131072\nsteps = 2\nbatch_tokens = 262144"),
+    ] {
+        let config = with(&[("[[evaluate]]", &format!("[[stage]]\n{stage}\n[[evaluate]]"))]);
+        refused(&project, name, 2, &config, &[]);
+    }
 }
 
 #[test]
-fn an_encoding_that_linear_attention_cannot_read() {
-    let change = with("kind = \"rope\"", "kind = \"alibi\"");
-    insta::assert_snapshot!(refused(2, change, &["--set", "model.attention=linear"]));
-}
-
-#[test]
-fn an_attention_that_there_is_not() {
-    let attention = "model.attention={ kind = \"stick_breaking\", rest = \"drop\" }";
-    insta::assert_snapshot!(refused(2, |_| CONFIG.to_owned(), &["--set", attention]));
-}
-
-#[test]
-fn log_n_of_stick_breaking_attention() {
-    let arguments = ["--set", "model.attention=stick_breaking", "--set", "model.log_n=true"];
-    insta::assert_snapshot!(refused(2, |_| CONFIG.to_owned(), &arguments));
-}
-
-#[test]
-fn an_alpha_of_entmax_that_there_is_not() {
-    let attention = "model.attention={ kind = \"entmax\", alpha = 2.5 }";
-    insta::assert_snapshot!(refused(2, |_| CONFIG.to_owned(), &["--set", attention]));
-}
-
-#[test]
-fn a_power_of_lssar_that_there_is_not() {
-    let attention = "model.attention={ kind = \"lssar\", power = 0 }";
-    insta::assert_snapshot!(refused(2, |_| CONFIG.to_owned(), &["--set", attention]));
-}
-
-#[test]
-fn a_sink_beside_entmax() {
-    let arguments = ["--set", "model.attention=entmax", "--set", "position=[\"rope\", \"sink_logit\"]"];
-    insta::assert_snapshot!(refused(2, |_| CONFIG.to_owned(), &arguments));
-}
-
-#[test]
-fn scales_of_queries_and_keys_beside_lssar() {
-    let arguments = ["--set", "model.attention=lssar", "--set", "model.qk_norm=rms"];
-    insta::assert_snapshot!(refused(2, |_| CONFIG.to_owned(), &arguments));
-}
-
-#[test]
-fn log_n_of_an_extension_of_lssar() {
-    let extend = "evaluate.extend=[{ kind = \"direct\", log_n = true }]";
-    insta::assert_snapshot!(refused(
-        2,
-        |_| CONFIG.to_owned(),
-        &["--set", "model.attention=lssar", "--set", extend]
-    ));
-}
-
-#[test]
-fn sinks_of_stick_breaking_attention() {
-    let extend = "evaluate.extend=[{ kind = \"sinks\", n_sink = 2, window = \"L/2\" }]";
-    let arguments = ["--set", "model.attention=stick_breaking", "--set", extend];
-    insta::assert_snapshot!(refused(2, |_| CONFIG.to_owned(), &arguments));
-}
-
-#[test]
-fn log_n_beside_an_encoding_that_scales_scores() {
-    let change = with("kind = \"rope\"", "kind = \"scale_invariant\"");
-    insta::assert_snapshot!(refused(2, change, &["--set", "model.log_n=true"]));
-}
-
-#[test]
-fn an_extension_with_log_n_for_an_encoding_that_scales_scores() {
-    let change = with("kind = \"rope\"", "kind = \"scale_invariant\"");
-    let extension = "evaluate.extend=[{ kind = \"direct\", log_n = true }]";
-    insta::assert_snapshot!(refused(2, change, &["--set", extension]));
-}
-
-#[test]
-fn an_extension_that_linear_attention_cannot_read() {
-    let arguments = ["--set", "model.attention=linear", "--set", "evaluate.extend=[\"rerope\"]"];
-    insta::assert_snapshot!(refused(2, |_| CONFIG.to_owned(), &arguments));
-}
-
-#[test]
-fn a_layer_that_no_pattern_reaches() {
-    let stack = "position={ kind = \"mixed\", layers = [\"rope\", \"none\"], pattern = [0] }";
-    insta::assert_snapshot!(refused(2, |_| CONFIG.to_owned(), &["--set", stack]));
-}
-
-#[test]
-fn an_extension_that_no_layer_of_a_stack_can_take() {
-    let stack = "position={ kind = \"mixed\", layers = [{ kind = \"fox\", window = 8 }, \"none\"] }";
-    insta::assert_snapshot!(refused(2, |_| CONFIG.to_owned(), &["--set", stack]));
-}
-
-#[test]
-fn an_encoding_of_digits_whose_tokenizer_joins_them() {
-    let change = |project: &Project| {
-        project.write("corpus/train/years.txt", &"1789 1812 1865 1945 ".repeat(2000));
-        CONFIG.replace("\"rope\"", "\"abacus\"").replace(", \"linear\", \"ntk\"", "")
-    };
+fn a_corpus_that_does_not_fit() {
+    let project = Project::new();
+    std::fs::create_dir(project.path("empty")).unwrap();
+    refused(&project, "an_empty_corpus", 1, &with(&[("corpus = \"corpus\"", "corpus = \"empty\"")]), &[]);
+    project.write("corpus/train/years.txt", &"1789 1812 1865 1945 ".repeat(2000));
     let tokenizer = "data.tokenizer={ kind = \"bpe\", vocab_size = 270 }";
-    insta::assert_snapshot!(refused(2, change, &["--set", tokenizer]));
-}
-
-#[test]
-fn a_text_as_long_as_the_table_of_places() {
-    let change = |_: &Project| {
-        let config = CONFIG.replace("\"rope\"", "\"abacus\"\ntable_size = 40\nmax_offset = 4\ndigits = [3]");
-        config.replace(", \"linear\", \"ntk\"", "")
-    };
-    insta::assert_snapshot!(refused(2, change, &[]));
-}
-
-#[test]
-fn a_learned_encoding_past_its_table() {
-    let change = |_: &Project| CONFIG.replace("\"rope\"", "\"learned\"").replace(", \"linear\", \"ntk\"", "");
-    insta::assert_snapshot!(refused(2, change, &[]));
-}
-
-#[test]
-fn an_odd_head_dimension() {
-    insta::assert_snapshot!(refused(2, with("width = 32", "width = 30"), &[]));
-}
-
-#[test]
-fn heads_that_do_not_divide() {
-    insta::assert_snapshot!(refused(2, with("heads = 2", "heads = 3"), &[]));
-}
-
-#[test]
-fn a_batch_that_is_no_multiple() {
-    insta::assert_snapshot!(refused(2, with("batch_tokens = 256", "batch_tokens = 100"), &[]));
-}
-
-#[test]
-fn a_length_that_is_none() {
-    insta::assert_snapshot!(refused(2, with("lengths = [32, 64]", "lengths = [32, \"2l\"]"), &[]));
-}
-
-#[test]
-fn a_length_below_one_token() {
-    insta::assert_snapshot!(refused(2, with("lengths = [32, 64]", "target = \"L/64\""), &[]));
-}
-
-#[test]
-fn a_table_whose_size_is_no_length() {
-    let learned = "position={ kind = \"learned\", table_size = \"four L\" }";
-    insta::assert_snapshot!(refused(2, |_| CONFIG.to_owned(), &["--set", learned]));
+    let digits = with(&[("\"rope\"", "\"abacus\""), DIRECT]);
+    refused(&project, "an_encoding_of_digits_whose_tokenizer_joins_them", 2, &digits, &[tokenizer]);
 }
 
 #[test]
@@ -218,13 +188,10 @@ fn a_length_on_the_command_line_that_is_none() {
         &["eval", "runs/x", "--lengths", "L,2x"][..],
         &["inspect", "--config", "small.toml", "--length", "2x"],
     ] {
-        let outcome = project.run(arguments);
-        assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
-        assert!(outcome.stderr.contains("invalid value '2x'"), "{}", outcome.stderr);
-        assert!(
-            outcome.stderr.contains("a whole number of tokens, at least 1, or a multiple"),
-            "{}",
-            outcome.stderr
+        project.refuses(
+            2,
+            arguments,
+            &["invalid value '2x'", "a whole number of tokens, at least 1, or a multiple"],
         );
     }
 }
@@ -233,21 +200,10 @@ fn a_length_on_the_command_line_that_is_none() {
 fn a_window_that_hides_nothing_is_told_once_and_taken() {
     let project = Project::new();
     let set = "evaluate=[{ lengths = [32, 64], extend = [{ kind = \"window\", window = \"4L\" }] }]";
-    let outcome = project.run(&["validate", "small.toml", "--set", set]);
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let outcome = project.ok(&["validate", "small.toml", "--set", set]);
     let told = "`evaluate[0].extend[0].window = \"4L\"` hides nothing: a window of 128 tokens, and the longest of \
                 `lengths` is 64";
     assert_eq!(outcome.stderr.matches(told).count(), 1, "{}", outcome.stderr);
-}
-
-#[test]
-fn a_size_that_nothing_has() {
-    let convolution = "position={ kind = \"causal_conv\", kernel = 4000000000 }";
-    insta::assert_snapshot!(refused(2, |_| CONFIG.to_owned(), &["--set", convolution]));
-    insta::assert_snapshot!(
-        "a_width_that_nothing_has",
-        refused(2, |_| CONFIG.to_owned(), &["--set", "model.width=1000000000"])
-    );
 }
 
 /// What is free is another amount at every time.
@@ -260,160 +216,45 @@ fn without_the_free(message: &str) -> String {
 
 #[test]
 fn a_training_that_no_memory_holds() {
-    let message = |set: &str| without_the_free(&refused(2, |_| CONFIG.to_owned(), &["--set", set]));
-    insta::assert_snapshot!(message("train.batch_tokens=32000000000000"));
-    insta::assert_snapshot!("weights_that_no_memory_holds", message("model.width=9000000"));
-    let network = "position={ kind = \"cpb\", hidden = 16777216 }";
-    let message = |arguments: &[&str]| {
-        let project = Project::new();
-        let set = ["--set", network, "--set", "evaluate=[]"];
-        let outcome = project.run(&[arguments, &["small.toml"], &set].concat());
-        assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+    let project = Project::new();
+    let message = |command: &[&str], changes: &[&str]| {
+        let told = project.refused(2, &[command, &["small.toml"], &set(changes)[..]].concat());
         assert!(!project.exists("runs"), "something was written");
-        without_the_free(&outcome.stderr)
+        without_the_free(&told)
     };
-    let told = message(&["train", "--config"]);
-    insta::assert_snapshot!("an_encoding_that_no_memory_holds", told);
-    // Who only asks is told the same.
-    assert_eq!(message(&["validate"]), told);
+    let network = "position={ kind = \"cpb\", hidden = 16777216 }";
+    for (name, changes) in [
+        ("a_training_that_no_memory_holds", &["train.batch_tokens=32000000000000"][..]),
+        ("weights_that_no_memory_holds", &["model.width=9000000"]),
+        ("an_encoding_that_no_memory_holds", &[network, "evaluate=[]"]),
+    ] {
+        let told = message(&["train", "--config"], changes);
+        // Who only asks is told the same.
+        assert_eq!(message(&["validate"], changes), told);
+        insta::assert_snapshot!(name, told);
+    }
 }
 
 #[test]
-fn a_missing_corpus() {
-    insta::assert_snapshot!(refused(2, with("corpus = \"corpus\"", "corpus = \"nowhere\""), &[]));
-}
-
-#[test]
-fn an_empty_corpus() {
-    let change = |project: &Project| {
-        std::fs::create_dir(project.path("empty")).unwrap();
-        CONFIG.replace("corpus = \"corpus\"", "corpus = \"empty\"")
-    };
-    insta::assert_snapshot!(refused(1, change, &[]));
-}
-
-#[test]
-fn no_document_as_long_as_the_length() {
-    insta::assert_snapshot!(refused(1, with("[32, 64]", "[32, 1048576]"), &[]));
-}
-
-#[test]
-fn a_training_text_shorter_than_a_sequence() {
-    let change = |_: &Project| {
-        CONFIG
-            .replace("length = 32\n", "length = 131072\n")
-            .replace("batch_tokens = 256", "batch_tokens = 262144")
-            + "target = 32\n"
-    };
-    insta::assert_snapshot!(refused(2, change, &[]));
-}
-
-/// The config with other extensions.
-fn extend(extend: &str) -> impl FnOnce(&Project) -> String + use<> {
-    with("[\"direct\", \"linear\", \"ntk\"]", &format!("[{extend}]"))
-}
-
-#[test]
-fn a_window_that_training_never_showed() {
-    insta::assert_snapshot!(refused(2, extend("{ kind = \"rerope\", window = \"L\" }"), &[]));
-    // Who asks for it gets it.
+fn arguments_of_train_and_eval() {
     let project = Project::new();
-    let allowed = "evaluate.extend=[{ kind = \"rerope\", window = \"L\", allow_untrained = true }]";
-    project.train(&["--set", allowed]);
-}
-
-#[test]
-fn a_group_that_cannot_reach_the_length() {
-    let change = |project: &Project| {
-        extend("{ kind = \"self_extend\", window = \"L/2\", group = 2 }")(project)
-            .replace("[32, 64]", "[32, 128]")
-    };
-    insta::assert_snapshot!(refused(2, change, &[]));
-}
-
-#[test]
-fn factors_of_the_wrong_number() {
-    insta::assert_snapshot!(refused(2, extend("{ kind = \"longrope\", long_factor = [1.0, 2.0] }"), &[]));
-    let frequencies = "{ kind = \"frequencies\", inv_freq = [1.0, 0.1] }";
-    insta::assert_snapshot!("frequencies_of_the_wrong_number", refused(2, extend(frequencies), &[]));
-}
-
-#[test]
-fn a_search_that_has_nothing_to_search() {
-    let search = "{ kind = \"longrope\", search = { length = 32 } }";
-    insta::assert_snapshot!("a_search_at_the_training_length", refused(2, extend(search), &[]));
-    let change = |_: &Project| {
-        CONFIG
-            .replace("\"rope\"", "\"alibi\"")
-            .replace("[\"direct\", \"linear\", \"ntk\"]", "[{ kind = \"longrope\", search = {} }]")
-    };
-    insta::assert_snapshot!("a_search_without_frequencies", refused(2, change, &[]));
-}
-
-#[test]
-fn a_list_that_cannot_be_tried() {
-    let windows = "{ kind = \"rerope\", window = [\"L/4\", \"2L\"] }";
-    insta::assert_snapshot!("a_list_with_an_untrained_value", refused(2, extend(windows), &[]));
-    // The test documents are long enough, those of the validation split are not.
-    let change = |project: &Project| {
-        project.write("corpus/valid/0.txt", &common::text(20, 0));
-        project.write("corpus/valid/1.txt", &common::text(20, 1));
-        extend("{ kind = \"rerope\", window = [\"L/4\", \"L/2\"] }")(project).replace("[32, 64]", "[32, 512]")
-    };
-    insta::assert_snapshot!("a_list_without_validation_documents", refused(1, change, &[]));
-}
-
-#[test]
-fn a_stage_that_cannot_be_trained() {
-    let staged = |stage: &str| {
-        let config = CONFIG.replace("[[evaluate]]", &format!("[[stage]]\n{stage}\n[[evaluate]]"));
-        move |_: &Project| config
-    };
-    insta::assert_snapshot!("a_stage_without_steps", refused(2, staged("length = 64"), &[]));
-    let wrong = staged("length = 64\nsteps = 2\nextned = \"linear\"");
-    insta::assert_snapshot!("a_wrong_key_of_a_stage", refused(2, wrong, &[]));
-    let table = staged("length = 64\nsteps = 2\nextend = \"table\"");
-    insta::assert_snapshot!("a_stage_whose_extension_does_not_apply", refused(2, table, &[]));
-    let long = staged("length = 131072\nsteps = 2\nbatch_tokens = 262144");
-    insta::assert_snapshot!("a_stage_longer_than_the_text", refused(2, long, &[]));
-}
-
-#[test]
-fn a_wrong_assignment() {
-    insta::assert_snapshot!(refused(2, |_| CONFIG.to_owned(), &["--set", "train.lenght=3"]));
-}
-
-#[cfg(not(feature = "gpu"))]
-#[test]
-fn a_gpu_without_the_feature() {
-    insta::assert_snapshot!(refused(2, |_| CONFIG.to_owned(), &["--device", "gpu"]));
-}
-
-#[test]
-fn a_missing_config() {
-    let project = Project::new();
-    let outcome = project.run(&["train", "--config", "nothing.toml"]);
-    assert_eq!(outcome.code, Some(2));
-    insta::assert_snapshot!(outcome.stderr);
-}
-
-#[test]
-fn a_folder_that_holds_no_run() {
-    let project = Project::new();
-    let outcome = project.run(&["eval", "corpus"]);
-    assert_eq!(outcome.code, Some(2));
-    insta::assert_snapshot!(outcome.stderr);
+    for (name, arguments) in [
+        #[cfg(not(feature = "gpu"))]
+        ("a_gpu_without_the_feature", &["train", "--config", "small.toml", "--device", "gpu"][..]),
+        ("a_missing_config", &["train", "--config", "nothing.toml"][..]),
+        ("a_folder_that_holds_no_run", &["eval", "corpus"]),
+    ] {
+        insta::assert_snapshot!(name, project.refused(2, arguments));
+        assert!(!project.exists("runs"), "{name}: something was written");
+    }
 }
 
 #[test]
 fn a_run_that_may_not_be_continued_this_way() {
     let project = Project::new();
     project.train(&["--set", "train.steps=2"]);
-    let message = |arguments: &[&str]| {
-        let outcome = project.run(&[&["train", "--config", "small.toml"], arguments].concat());
-        assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
-        outcome.stderr
-    };
+    let message =
+        |arguments: &[&str]| project.refused(2, &[&["train", "--config", "small.toml"], arguments].concat());
     insta::assert_snapshot!("the_same_without_resume", message(&["--set", "train.steps=2"]));
     insta::assert_snapshot!("another_config_without_resume", message(&["--set", "model.width=64"]));
     let other = ["--set", "train.steps=2", "--set", "train.clip=2.0", "--resume"];
@@ -424,9 +265,8 @@ fn a_run_that_may_not_be_continued_this_way() {
 fn a_loss_that_is_not_finite() {
     let project = Project::new();
     let arguments = ["--set", "train.learning_rate=1e30", "--set", "train.checkpoint_every=1"];
-    let outcome = project.run(&[&["train", "--config", "small.toml"], &arguments[..]].concat());
-    assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
-    let message = outcome.stderr.split("error: ").nth(1).unwrap();
+    let outcome = project.run(&[&["train", "--config", "small.toml"], &arguments[..]].concat()).refused(1);
+    let message = outcome.split("error: ").nth(1).unwrap();
     for part in [
         "step ",
         "learning rate ",

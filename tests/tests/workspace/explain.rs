@@ -1,24 +1,20 @@
 //! `longwave explain`: what a trained model does with longer texts, and the protocol `diagnostics`.
 
-use crate::common::Project;
+use crate::common::{Project, set};
 use serde_json::{Value, json};
 
 const EXPLAIN: [&str; 3] = ["explain", "--device", "cpu"];
 
+const EVALUATE: &str = "evaluate=[{ lengths = [\"L\", \"4L\"] }]";
+
 /// A small run of an encoding and a seed.
 fn train(project: &Project, position: &str, seed: u64) {
-    let set = [
-        format!("position={position}"),
-        format!("seed={seed}"),
-        "evaluate=[{ lengths = [\"L\", \"4L\"] }]".into(),
-    ];
-    project.train(&set.iter().flat_map(|set| ["--set", set]).collect::<Vec<_>>());
+    let (position, seed) = (format!("position={position}"), format!("seed={seed}"));
+    project.train(&set(&[&position, &seed, EVALUATE]));
 }
 
 fn explained(project: &Project, arguments: &[&str]) -> Value {
-    let outcome = project.run(&[&EXPLAIN, arguments, &["--json"]].concat());
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-    serde_json::from_str(&outcome.stdout).unwrap()
+    project.ok(&[&EXPLAIN, arguments, &["--json"]].concat()).json()
 }
 
 /// A number of the whole model.
@@ -43,8 +39,7 @@ fn refused(project: &Project, arguments: &[&str]) -> String {
 fn a_run_is_explained_in_sentences_tables_and_files() {
     let project = Project::new();
     train(&project, "{ kind = \"rope\" }", 0);
-    let outcome = project.run(&[&EXPLAIN[..], &["runs/small-0"]].concat());
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let outcome = project.ok(&[&EXPLAIN[..], &["runs/small-0"]].concat());
     let sentences: Vec<&str> = outcome.stdout.lines().take_while(|line| line.starts_with("- ")).collect();
     assert_eq!(sentences.len(), 5, "{}", outcome.stdout);
     assert!(
@@ -60,9 +55,9 @@ fn a_run_is_explained_in_sentences_tables_and_files() {
     ] {
         assert!(outcome.stdout.contains(title), "{title}: {}", outcome.stdout);
     }
-    let csv = String::from_utf8(project.read("runs/small-0/explained.csv")).unwrap();
+    let csv = project.text("runs/small-0/explained.csv");
     assert_eq!(csv.lines().next(), Some("diagnostic,extend,length,layer,head,bin,value,se,count,over"));
-    let page = String::from_utf8(project.read("runs/small-0/report.html")).unwrap();
+    let page = project.text("runs/small-0/report.html");
     assert!(
         page.contains("<h2>Why</h2>") && page.contains("What the model does at each length"),
         "the page has a section"
@@ -72,7 +67,7 @@ fn a_run_is_explained_in_sentences_tables_and_files() {
             && project.exists("runs/small-0/explained-bands.png")
     );
     // What is kept is what is printed.
-    let kept: Value = serde_json::from_slice(&project.read("runs/small-0/explained.json")).unwrap();
+    let kept = project.json("runs/small-0/explained.json");
     let printed = explained(&project, &["runs/small-0"]);
     assert_eq!(kept, printed);
     assert_eq!((value(&kept, "unseen_angles", 32), value(&kept, "baseline_change", 32)), (0.0, 0.0));
@@ -87,16 +82,9 @@ fn a_run_is_explained_in_sentences_tables_and_files() {
         .count();
     assert!((value(&kept, "predicted_band", 32) - predicted * bands as f64 / 4.0).abs() < 1e-9);
     // A training that goes on is no longer the one that was explained.
-    project.train(&[
-        "--resume",
-        "--set",
-        "train.steps=8",
-        "--set",
-        "position={ kind = \"rope\" }",
-        "--set",
-        "evaluate=[{ lengths = [\"L\", \"4L\"] }]",
-    ]);
-    let page = String::from_utf8(project.read("runs/small-0/report.html")).unwrap();
+    let more = set(&["train.steps=8", "position={ kind = \"rope\" }", EVALUATE]);
+    project.train(&[&["--resume"], &more[..]].concat());
+    let page = project.text("runs/small-0/report.html");
     assert!(!page.contains("<h2>Why</h2>"), "what was found is of another step");
 }
 
@@ -132,10 +120,8 @@ fn seeds_are_averaged_and_other_runs_are_refused() {
     train(&project, "{ kind = \"alibi\" }", 1);
     project.train(&["--set", "position={ kind = \"none\" }", "--set", "name=other", "--set", "evaluate=[]"]);
     let lengths = ["--lengths", "L,2L"];
-    let outcome =
-        project.run(&[&EXPLAIN[..], &["runs/small-0", "runs/small-1", "--out", "why"], &lengths].concat());
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-    let page = String::from_utf8(project.read("why/report.html")).unwrap();
+    project.ok(&[&EXPLAIN[..], &["runs/small-0", "runs/small-1", "--out", "why"], &lengths].concat());
+    let page = project.text("why/report.html");
     assert!(
         page.contains("<h1>small-0, small-1</h1>")
             && page.contains("longwave explain runs/small-0 runs/small-1 --lengths"),
@@ -145,9 +131,8 @@ fn seeds_are_averaged_and_other_runs_are_refused() {
     // The command of the page gives its numbers, whatever quotes were typed.
     let yarn =
         ["--extend", "{ kind = 'direct', temperature = 2.0 }", "--checkpoint", "best", "--lengths", "2L"];
-    let outcome = project.run(&[&EXPLAIN[..], &["runs/small-0", "--out", "best"], &yarn].concat());
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-    let page = String::from_utf8(project.read("best/report.html")).unwrap();
+    project.ok(&[&EXPLAIN[..], &["runs/small-0", "--out", "best"], &yarn].concat());
+    let page = project.text("best/report.html");
     let command = page.split("longwave explain runs/small-0 ").nth(1).unwrap().split('<').next().unwrap();
     let command = command.replace("&#39;", "'");
     assert!(command.starts_with("--checkpoint best --lengths 2L"), "{command}");
@@ -175,14 +160,8 @@ fn seeds_are_averaged_and_other_runs_are_refused() {
 fn a_run_and_its_twin_are_no_two_seeds() {
     let project = Project::new();
     train(&project, "{ kind = \"rope\" }", 0);
-    let other = [
-        "position={ kind = \"rope\", base = 100.0 }",
-        "model.layers=1",
-        "name=other",
-        "seed=1",
-        "evaluate=[]",
-    ];
-    project.train(&other.iter().flat_map(|set| ["--set", set]).collect::<Vec<_>>());
+    let rope = "position={ kind = \"rope\", base = 100.0 }";
+    project.train(&set(&[rope, "model.layers=1", "name=other", "seed=1", "evaluate=[]"]));
     insta::assert_snapshot!(refused(&project, &["runs/small-0", "runs/small-0"]));
     insta::assert_snapshot!(refused(&project, &["runs/small-0", "runs/other-1"]));
 }
@@ -197,13 +176,8 @@ fn distances_that_training_drew_are_no_unseen_ones() {
     ] {
         let evaluate =
             "evaluate=[{ protocol = \"diagnostics\", lengths = [\"L\", \"8L\"], windows_per_document = 1 }]";
-        let set = [
-            &format!("train.positions={positions}"),
-            &format!("name={name}"),
-            "position={ kind = \"rope\" }",
-            evaluate,
-        ];
-        project.train(&set.iter().flat_map(|set| ["--set", set]).collect::<Vec<_>>());
+        let (positions, named) = (format!("train.positions={positions}"), format!("name={name}"));
+        project.train(&set(&[&positions, &named, "position={ kind = \"rope\" }", evaluate]));
         let found = explained(&project, &[&format!("runs/{name}-0"), "--lengths", "L,8L"]);
         for length in [32, 256] {
             for diagnostic in ["unseen_angles", "unseen_pairs"] {
@@ -219,9 +193,8 @@ fn distances_that_training_drew_are_no_unseen_ones() {
         // cos(n theta) varies most over the 256 positions that were drawn from.
         let predicted = bands.count() as f64 * (256.0_f64 / 3.657_21).ln() / 10_000_f64.ln();
         assert!((value(&found, "predicted_band", 256) - predicted).abs() < 1e-9, "{name}");
-        let rows = String::from_utf8(project.read(&format!("runs/{name}-0/results.jsonl"))).unwrap();
-        let rows = rows.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let unseen: Vec<f64> = rows.filter_map(|row| row["unseen_angles"].as_f64()).collect();
+        let rows: Vec<Value> = project.rows(&format!("runs/{name}-0/results.jsonl"));
+        let unseen: Vec<f64> = rows.iter().filter_map(|row| row["unseen_angles"].as_f64()).collect();
         assert!(unseen.len() >= 2 && unseen.iter().all(|share| *share == 0.0), "{name}: {unseen:?}");
     }
 }
@@ -256,14 +229,7 @@ fn what_cannot_be_explained_is_said() {
         &["runs/small-0", "--extend", "{ kind = \"rerope\", window = [4, 8] }"]
     ));
     insta::assert_snapshot!(refused(&project, &["runs/small-0", "--extend", "yarm"]));
-    project.train(&[
-        "--set",
-        "model.attention=\"linear\"",
-        "--set",
-        "name=linear",
-        "--set",
-        "position={ kind = \"rope\" }",
-    ]);
+    project.train(&set(&["model.attention=\"linear\"", "name=linear", "position={ kind = \"rope\" }"]));
     let found = explained(&project, &["runs/linear-0", "--lengths", "L,2L"]);
     assert!(found["notes"][0].as_str().unwrap().starts_with("attention is not looked at: "), "{found}");
     assert!(value(&found, "receptive_field", 64) > 1.0);
@@ -271,9 +237,7 @@ fn what_cannot_be_explained_is_said() {
 
 /// What is printed, without the progress.
 fn printed(project: &Project, arguments: &[&str]) -> String {
-    let outcome = project.run(&[&EXPLAIN[..], arguments].concat());
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-    outcome.stdout
+    project.ok(&[&EXPLAIN[..], arguments].concat()).stdout
 }
 
 #[test]
@@ -323,8 +287,7 @@ fn rows_of_the_protocol_hold_what_explain_says() {
     let evaluate =
         "evaluate=[{ protocol = \"diagnostics\", lengths = [\"L\", \"4L\"], windows_per_document = 4 }]";
     project.train(&["--set", evaluate, "--set", "position={ kind = \"rope\" }"]);
-    let rows = String::from_utf8(project.read("runs/small-0/results.jsonl")).unwrap();
-    let rows: Vec<Value> = rows.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let rows: Vec<Value> = project.rows("runs/small-0/results.jsonl");
     let found = explained(&project, &["runs/small-0", "--lengths", "L,4L"]);
     for name in ["unseen_angles", "first_token", "effective_keys", "entropy", "beyond_length", "stable_rank"]
     {
@@ -339,6 +302,5 @@ fn rows_of_the_protocol_hold_what_explain_says() {
             assert!(row[format!("{name}_se")].is_number(), "{row}");
         }
     }
-    let compared = project.run(&["compare", "runs/small-0", "runs/small-0", "--metric", "first_token"]);
-    assert_eq!(compared.code, Some(0), "{}", compared.stderr);
+    project.ok(&["compare", "runs/small-0", "runs/small-0", "--metric", "first_token"]);
 }

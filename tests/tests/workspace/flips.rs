@@ -128,7 +128,7 @@ fn held(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 fn of_an_export() {
     let project = Project::new();
     project.train(&["--set", "evaluate=[]"]);
-    assert_eq!(project.run(&["export", RUN, "exported"]).code, Some(0));
+    project.ok(&["export", RUN, "exported"]);
     let (folder, out) = (project.path("exported"), project.path("imported"));
     let read = || {
         let _ = fs::remove_dir_all(&out);

@@ -18,17 +18,12 @@ fn a_run_trains_at_floats_is_read_at_a_grid_and_repeats_bit_for_bit() {
         &config("kind = \"rope\"", "[\"direct\", \"float\", { kind = \"float\", span = 64.5 }]"),
     );
     let train = |arguments: &[&str]| {
-        let outcome = project.run(&[&["train", "--config", "small.toml"], arguments].concat());
-        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        project.ok(&[&["train", "--config", "small.toml"], arguments].concat());
     };
     train(&["--out", "a"]);
     train(&["--out", "b"]);
     assert_eq!(project.read("a/results.csv"), project.read("b/results.csv"), "draws follow from the seed");
-    let rows: Vec<Value> = String::from_utf8(project.read("a/results.jsonl"))
-        .unwrap()
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let rows: Vec<Value> = project.rows("a/results.jsonl");
     let nll = |extend: &str, span: Value| {
         let fits = |row: &&Value| {
             row["extend"] == extend && row["extend_config"]["span"] == span && row["length"] == 64
@@ -39,8 +34,7 @@ fn a_run_trains_at_floats_is_read_at_a_grid_and_repeats_bit_for_bit() {
     assert_ne!(nll("float", "8L".into()), nll("float", 64.5.into()));
     // Text is generated piece by piece, at the grid of the whole.
     let generate = ["generate", "a", "--prompt", "a", "--max-tokens", "4", "--extend", "float"];
-    let outcome = project.run(&generate);
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    project.ok(&generate);
 }
 
 #[test]
@@ -48,17 +42,11 @@ fn what_has_no_value_between_whole_positions_is_refused() {
     let project = Project::new();
     for position in ["t5", "shaw", "deberta", "learned", "tupe", "none", "cope"] {
         project.write("small.toml", &config(&format!("kind = \"{position}\""), "[\"direct\"]"));
-        let outcome = project.run(&["train", "--config", "small.toml"]);
-        assert_eq!(outcome.code, Some(2), "{position}: {}", outcome.stderr);
-        assert!(outcome.stderr.contains("train.positions"), "{position}: {}", outcome.stderr);
-        assert!(outcome.stderr.contains("hint: "), "{position}: {}", outcome.stderr);
+        project.refuses(2, &["train", "--config", "small.toml"], &["train.positions", "hint: "]);
         assert!(!project.exists("runs"), "{position}: something was written");
         let direct = config(&format!("kind = \"{position}\""), "[\"float\"]");
         project.write("small.toml", &direct.replace("positions = { kind = \"float\", span = \"8L\" }\n", ""));
-        let outcome = project.run(&["train", "--config", "small.toml"]);
-        assert_eq!(outcome.code, Some(2), "{position}: {}", outcome.stderr);
-        assert!(outcome.stderr.contains("`float`"), "{position}: {}", outcome.stderr);
-        assert!(outcome.stderr.contains("hint: "), "{position}: {}", outcome.stderr);
+        project.refuses(2, &["train", "--config", "small.toml"], &["`float`", "hint: "]);
     }
 }
 
@@ -72,9 +60,6 @@ fn a_span_is_above_zero_and_a_key_of_floats_alone() {
         ("kind = \"float\", span = \"8M\"", "a multiple of the training length L"),
     ] {
         let set = format!("train.positions={{ {keys} }}");
-        let outcome = project.run(&["train", "--config", "small.toml", "--set", &set]);
-        assert_eq!(outcome.code, Some(2), "{keys}: {}", outcome.stderr);
-        assert!(outcome.stderr.contains(message), "{keys}: {}", outcome.stderr);
-        assert!(outcome.stderr.contains("hint: "), "{keys}: {}", outcome.stderr);
+        project.refuses(2, &["train", "--config", "small.toml", "--set", &set], &[message, "hint: "]);
     }
 }

@@ -9,16 +9,13 @@ use longwave_train::run::CheckpointId;
 use serde_json::Value;
 
 fn generate(project: &Project, arguments: &[&str]) -> Outcome {
-    let outcome = project
-        .run(&[&["generate", "runs/small-0", "--device", "cpu", "--max-tokens", "40"], arguments].concat());
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-    outcome
+    project.ok(&[&["generate", "runs/small-0", "--device", "cpu", "--max-tokens", "40"], arguments].concat())
 }
 
 fn as_json(project: &Project, arguments: &[&str]) -> Value {
     let outcome = generate(project, &[arguments, &["--json"]].concat());
     assert_eq!(outcome.stdout.lines().count(), 1, "{}", outcome.stdout);
-    serde_json::from_str(&outcome.stdout).unwrap()
+    outcome.json()
 }
 
 #[test]
@@ -59,8 +56,7 @@ fn an_empty_prompt_begins_a_document() {
     project.train(&["--set", "train.steps=2", "--out", "runs/separated"]);
     let outcome =
         project.run(&["generate", "runs/separated", "--max-tokens", "5", "--json", "--device", "cpu"]);
-    let json: Value = serde_json::from_str(&outcome.stdout).unwrap();
-    assert_eq!(json["read_instead"], "|");
+    assert_eq!(outcome.json()["read_instead"], "|");
 }
 
 #[test]
@@ -121,17 +117,16 @@ fn a_text_that_cannot_be_generated() {
     let config = CONFIG.replace("\"rope\"", "\"learned\"").replace(", \"linear\", \"ntk\"", "");
     project.write("small.toml", &config.replace("[32, 64]", "[32]"));
     project.train(&["--set", "train.steps=2"]);
-    let message = |arguments: &[&str]| {
-        project.refused(2, &[&["generate", "runs/small-0", "--device", "cpu"], arguments].concat())
-    };
-    insta::assert_snapshot!(
-        "generate_past_the_table",
-        message(&["--prompt", "the wave", "--max-tokens", "26"])
-    );
-    insta::assert_snapshot!("generate_without_an_applying_extension", message(&["--extend", "yarn"]));
-    insta::assert_snapshot!("generate_with_two_extensions", message(&["--extend", "linear,ntk"]));
-    insta::assert_snapshot!("generate_below_zero", message(&["--temperature", "-1"]));
-    insta::assert_snapshot!("generate_from_no_token", message(&["--top-k", "0"]));
-    insta::assert_snapshot!("generate_from_too_much", message(&["--top-p", "1.5"]));
-    insta::assert_snapshot!("generate_nothing", message(&["--max-tokens", "0"]));
+    for (name, more) in [
+        ("generate_past_the_table", &["--prompt", "the wave", "--max-tokens", "26"][..]),
+        ("generate_without_an_applying_extension", &["--extend", "yarn"]),
+        ("generate_with_two_extensions", &["--extend", "linear,ntk"]),
+        ("generate_below_zero", &["--temperature", "-1"]),
+        ("generate_from_no_token", &["--top-k", "0"]),
+        ("generate_from_too_much", &["--top-p", "1.5"]),
+        ("generate_nothing", &["--max-tokens", "0"]),
+    ] {
+        let arguments = [&["generate", "runs/small-0", "--device", "cpu"], more].concat();
+        insta::assert_snapshot!(name, project.refused(2, &arguments));
+    }
 }

@@ -26,15 +26,11 @@ fn weights(project: &Project, which: CheckpointId) -> BTreeMap<String, Vec<f32>>
 }
 
 fn train(project: &Project) -> String {
-    let outcome = project.run(&["train", "--config", "small.toml", "--out", "run"]);
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-    outcome.stderr
+    project.ok(&["train", "--config", "small.toml", "--out", "run"]).stderr
 }
 
 fn rows(project: &Project, arguments: &[&str]) -> Vec<Value> {
-    let outcome = project.run(&[&["eval", "--json", "--lengths", "L,2L"], arguments].concat());
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-    outcome.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    project.ok(&[&["eval", "--json", "--lengths", "L,2L"], arguments].concat()).rows()
 }
 
 #[test]
@@ -68,22 +64,12 @@ fn a_stage_trains_the_factors_alone() {
     }
     // A cached reading has them too, and so has an export, which keeps the names of this program.
     let generate = |run: &str| {
-        let outcome = project.run(&[
-            "generate",
-            run,
-            "--prompt",
-            "the wave",
-            "--max-tokens",
-            "12",
-            "--temperature",
-            "0",
-        ]);
-        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-        outcome.stdout
+        project
+            .ok(&["generate", run, "--prompt", "the wave", "--max-tokens", "12", "--temperature", "0"])
+            .stdout
     };
     for arguments in [&["export", "run", "exported"][..], &["import", "exported", "--out", "imported"]] {
-        let outcome = project.run(arguments);
-        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        let outcome = project.ok(arguments);
         if arguments[0] == "export" {
             assert!(outcome.stderr.contains("longwave"), "{}", outcome.stderr);
         }
@@ -107,11 +93,10 @@ fn what_cannot_be_scaled_is_rejected_before_training() {
     let message = |config: &str| {
         let project = Project::new();
         project.write("small.toml", config);
-        let outcome = project.run(&["train", "--config", "small.toml"]);
-        assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+        let outcome = project.refused(2, &["train", "--config", "small.toml"]);
         assert!(!project.exists("runs"), "something was written");
-        assert!(outcome.stderr.contains("hint:"), "{}", outcome.stderr);
-        outcome.stderr
+        assert!(outcome.contains("hint:"), "{outcome}");
+        outcome
     };
     let linear = config(STAGE).replace("heads = 2", "heads = 2\nattention = \"linear\"");
     assert!(

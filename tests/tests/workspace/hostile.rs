@@ -1,6 +1,6 @@
 //! Files that somebody made to break the program: each ends with a message within a second or two, and no panic.
 
-use crate::common::{CONFIG, Outcome, Project};
+use crate::common::{CONFIG, Outcome, Project, json_lines};
 use serde_json::{Value, json};
 use std::fs;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ fn rejected(project: &Project, arguments: &[&str], part: &str) {
 type Change = fn(&mut Value);
 
 fn change_json(project: &Project, name: &str, change: impl FnOnce(&mut Value)) {
-    let mut value: Value = serde_json::from_slice(&project.read(name)).unwrap();
+    let mut value = project.json(name);
     change(&mut value);
     project.write(name, &value.to_string());
 }
@@ -26,7 +26,7 @@ fn change_json(project: &Project, name: &str, change: impl FnOnce(&mut Value)) {
 fn exported() -> Project {
     let project = Project::new();
     project.train(&["--set", "train.steps=2"]);
-    assert_eq!(project.run(&["export", "runs/small-0", "exported"]).code, Some(0));
+    project.ok(&["export", "runs/small-0", "exported"]);
     project
 }
 
@@ -77,14 +77,14 @@ fn a_tokenizer_that_breaks_its_library_is_an_error() {
 fn rows_that_contradict_themselves_are_named_by_their_line() {
     let project = Project::new();
     project.train(&[]);
-    let text = String::from_utf8(project.read("runs/small-0/results.jsonl")).unwrap();
+    let text = project.text("runs/small-0/results.jsonl");
     let changes: [(&str, Change); 3] = [
         ("`per_document.nll` has 1 numbers", |row| row["per_document"]["nll"] = json!([1.5])),
         ("`length = 0` is no length", |row| row["length"] = 0.into()),
         ("`length = 18446744073709551615` is no length", |row| row["length"] = u64::MAX.into()),
     ];
     for (part, change) in changes {
-        let mut rows: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let mut rows: Vec<Value> = json_lines(&text);
         change(&mut rows[2]);
         // A row of a program that knew no checksums.
         rows[2].as_object_mut().unwrap().remove("checksum");
@@ -103,8 +103,11 @@ fn absurd_sizes_of_a_config_are_rejected_before_they_are_allocated() {
         project.write("large.toml", &CONFIG.replace("kind = \"rope\"", &position));
         rejected(&project, &["validate", "large.toml"], "`position.hidden = 16777216` is not allowed");
     }
-    let message = project.refused(2, &["train", "small.toml", "--seeds", "18446744073709551615"]);
-    assert!(message.contains("it must be a whole number from 1 to 100000"), "{message}");
+    project.refuses(
+        2,
+        &["train", "small.toml", "--seeds", "18446744073709551615"],
+        &["it must be a whole number from 1 to 100000"],
+    );
 }
 
 #[test]
@@ -114,8 +117,7 @@ fn a_dry_run_measures_no_step_that_takes_minutes() {
     // A step of 34 million tokens takes minutes, and the machine may be at other work.
     project.write("s.toml", &study("train.batch_tokens = 33554432\ntrain.accumulation = 32768"));
     let begin = Instant::now();
-    let outcome = project.run(&["study", "s.toml", "--dry-run"]);
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let outcome = project.ok(&["study", "s.toml", "--dry-run"]);
     assert!(outcome.stdout.contains("of one run after the other"), "{}", outcome.stdout);
     assert!(begin.elapsed() < Duration::from_mins(5), "{:?}", begin.elapsed());
 }
@@ -135,7 +137,7 @@ fn names_that_change_what_others_look_like_are_rejected() {
 fn no_escape_code_of_a_row_reaches_a_table_a_page_or_a_chart() {
     let project = Project::new();
     project.train(&[]);
-    let text = String::from_utf8(project.read("runs/small-0/results.jsonl")).unwrap();
+    let text = project.text("runs/small-0/results.jsonl");
     let rows = text.lines().map(|line| {
         let mut row: Value = serde_json::from_str(line).unwrap();
         row.as_object_mut().unwrap().remove("checksum");
@@ -144,15 +146,14 @@ fn no_escape_code_of_a_row_reaches_a_table_a_page_or_a_chart() {
         row.to_string() + "\n"
     });
     project.write("rows/results.jsonl", &rows.collect::<String>());
-    let outcome = project.run(&["report", "rows"]);
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let outcome = project.ok(&["report", "rows"]);
     let harmless = |text: &str, scripts: usize| {
         !text.contains(['\u{1b}', '\u{202e}']) && text.matches("<script>").count() == scripts
     };
     assert!(harmless(&outcome.stdout, 0) && harmless(&outcome.stderr, 0), "{}", outcome.stdout);
     // The page has one script, its own.
     for (file, scripts) in [("results.md", 0), ("report.html", 1), ("perplexity.svg", 0)] {
-        let text = String::from_utf8(project.read(&format!("rows/{file}"))).unwrap();
+        let text = project.text(&format!("rows/{file}"));
         assert!(harmless(&text, scripts), "{file}");
     }
 }

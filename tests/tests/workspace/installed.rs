@@ -35,12 +35,7 @@ impl Installed {
         for name in ["LONGWAVE_CACHE", "XDG_CACHE_HOME", "LOCALAPPDATA", "HOME", "RUST_LOG"] {
             command.env_remove(name);
         }
-        let output = command.envs(variables.iter().copied()).output().unwrap();
-        Outcome {
-            code: output.status.code(),
-            stdout: String::from_utf8(output.stdout).unwrap(),
-            stderr: String::from_utf8(output.stderr).unwrap(),
-        }
+        Outcome::of(command.envs(variables.iter().copied()))
     }
 
     fn run(&self, arguments: &[&str]) -> Outcome {
@@ -48,9 +43,7 @@ impl Installed {
     }
 
     fn ok(&self, arguments: &[&str]) -> Outcome {
-        let outcome = self.run(arguments);
-        assert_eq!(outcome.code, Some(0), "{arguments:?}: {}", outcome.stderr);
-        outcome
+        self.run(arguments).done()
     }
 
     fn names(&self, folder: &str) -> Vec<String> {
@@ -103,9 +96,7 @@ fn an_empty_folder_is_enough_to_train_evaluate_compare_and_report() {
     assert!(done.stdout.contains("ALiBi"), "{}", done.stdout);
     assert!(place.path("empty/runs/studies/two/study.md").exists());
     // The program also has studies of its own.
-    let planned = place.run(&["study", "nothing.toml"]);
-    assert_eq!(planned.code, Some(2), "{}", planned.stderr);
-    assert!(planned.stderr.contains("`experiments/nothing.toml`"), "{}", planned.stderr);
+    place.run(&["study", "nothing.toml"]).refuses(2, &["`experiments/nothing.toml`"]);
     // A damaged file in the cache is written again.
     let document = cache.join("sotu/test/1974-Nixon-2.txt");
     fs::write(&document, "changed").unwrap();
@@ -147,13 +138,7 @@ fn init_writes_a_config_and_overwrites_nothing_by_itself() {
     let wrote = place.ok(&["init", "alibi"]);
     assert!(wrote.stderr.contains("wrote alibi.toml"), "{}", wrote.stderr);
     place.write("empty/alibi.toml", "mine");
-    let refused = place.run(&["init", "alibi.toml"]);
-    assert_eq!(refused.code, Some(2));
-    assert!(
-        refused.stderr.contains("is there already") && refused.stderr.contains("--force"),
-        "{}",
-        refused.stderr
-    );
+    place.run(&["init", "alibi.toml"]).refuses(2, &["is there already", "--force"]);
     assert_eq!(fs::read_to_string(place.path("empty/alibi.toml")).unwrap(), "mine");
     place.ok(&["new", "alibi.toml", "--out", "sub/mine.toml"]);
     let below = fs::read_to_string(place.path("empty/sub/mine.toml")).unwrap();
@@ -171,9 +156,7 @@ fn init_writes_a_config_and_overwrites_nothing_by_itself() {
     );
     assert_eq!(text("mine.toml").replace("name = \"mine\"", "name = \"alibi\""), text("alibi.toml"));
     assert!(fs::read_to_string(place.path("empty/alibi.toml")).unwrap().contains("ALiBi"));
-    let unknown = place.run(&["init", "alibe"]);
-    assert_eq!(unknown.code, Some(2));
-    assert!(unknown.stderr.contains("did you mean `alibi.toml`?"), "{}", unknown.stderr);
+    place.run(&["init", "alibe"]).refuses(2, &["did you mean `alibi.toml`?"]);
 }
 
 /// A config in a folder of its own, with a corpus beside it.
@@ -202,17 +185,16 @@ fn paths_of_a_config_and_a_study_start_at_their_file() {
     place.write("empty/exp/near.toml", study);
     place.ok(&["study", "exp/near.toml"]);
     // `--set` is of the command line, and starts at the current folder; so does a path that is not beside the config.
-    let missing =
-        place.run(&["train", "--config", "exp/small.toml", "--set", "data.corpus=texts", "--out", "x"]);
-    assert_eq!(missing.code, Some(2), "{}", missing.stderr);
-    assert!(!missing.stderr.contains("beside the config"), "{}", missing.stderr);
+    let missing = place
+        .run(&["train", "--config", "exp/small.toml", "--set", "data.corpus=texts", "--out", "x"])
+        .refused(2);
+    assert!(!missing.contains("beside the config"), "{missing}");
     fs::rename(place.path("empty/exp/texts"), place.path("empty/texts")).unwrap();
     place.ok(&["train", "--config", "exp/small.toml", "--out", "y", "--device", "cpu"]);
     fs::rename(place.path("empty/texts"), place.path("gone")).unwrap();
-    let missing = place.run(&["train", "--config", "exp/small.toml", "--out", "x"]);
-    assert_eq!(missing.code, Some(2), "{}", missing.stderr);
+    let missing = place.run(&["train", "--config", "exp/small.toml", "--out", "x"]).refused(2);
     for part in ["there is no `exp/texts` beside the config", "`data.corpus = \"texts\"`", "hint: "] {
-        assert!(missing.stderr.contains(part), "{}", missing.stderr);
+        assert!(missing.contains(part), "{missing}");
     }
     assert!(!place.path("empty/x").exists());
 }
@@ -223,9 +205,7 @@ fn the_cache_is_where_it_is_asked_for_and_a_missing_home_is_no_failure() {
     elsewhere(&place);
     let train = |variables: &[(&str, &Path)], out: &str, more: &[&str]| {
         let arguments = ["train", "--config", "exp/small.toml", "--device", "cpu", "--out", out];
-        let outcome = place.run_with(variables, &[&arguments[..], more].concat());
-        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-        outcome.stderr
+        place.run_with(variables, &[&arguments[..], more].concat()).done().stderr
     };
     let (asked, xdg, temporary) = (place.path("asked"), place.path("xdg"), place.path("tmp"));
     fs::create_dir_all(&temporary).unwrap();
@@ -262,8 +242,7 @@ fn processes_that_unpack_and_tokenize_at_once_do_not_disturb_each_other() {
     };
     let children: Vec<_> = ["a", "b", "c"].map(|out| project.start(&arguments(out))).into_iter().collect();
     for child in children {
-        let output = child.wait_with_output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Outcome::at_end(child).done();
     }
     let model = |run: &str| project.path(run).join("checkpoints/last.safetensors");
     assert!(common::same(&model("a"), &model("b")) && common::same(&model("a"), &model("c")));
@@ -276,8 +255,7 @@ fn the_option_names_the_cache_of_a_command_and_of_the_runs_of_a_study() {
     let (asked, option) = (place.path("asked"), place.path("option"));
     let run = |arguments: &[&str]| {
         let all = [arguments, &["--cache", option.to_str().unwrap()]].concat();
-        let outcome = place.run_with(&[("LONGWAVE_CACHE", &asked)], &all);
-        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        place.run_with(&[("LONGWAVE_CACHE", &asked)], &all).done();
     };
     run(&["train", "exp/small.toml", "--device", "cpu", "--set", "data.cache=kept"]);
     let first = place.names("option");
@@ -295,14 +273,7 @@ fn the_option_names_the_cache_of_a_command_and_of_the_runs_of_a_study() {
         if arguments[0] == "eval" {
             run(&[&["train", "rope.toml", "--device", "cpu", "--out", "rope"], &SHORT[..]].concat());
         }
-        let outcome = place.run(&[arguments, &["--cache", "file"]].concat());
-        assert_eq!(outcome.code, Some(2), "{arguments:?}: {}", outcome.stderr);
-        assert!(
-            outcome.stderr.contains("`file/") && outcome.stderr.contains("--cache"),
-            "{}",
-            outcome.stderr
-        );
+        place.run(&[arguments, &["--cache", "file"]].concat()).refuses(2, &["`file/", "--cache"]);
     }
-    let outcome = place.run(&["train", "exp/small.toml", "--cache", ""]);
-    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+    place.run(&["train", "exp/small.toml", "--cache", ""]).refuses(2, &[]);
 }

@@ -2,7 +2,7 @@
 
 #![allow(clippy::print_stdout, reason = "counts, for who runs the long form")]
 
-use crate::common::{Project, same};
+use crate::common::{Project, rows_files, same};
 use longwave_core::random::Stream;
 use longwave_train::checkpoint::Checkpoint;
 use std::fs;
@@ -28,10 +28,6 @@ fn flip(project: &Project, name: &str, place: usize, bit: u32) {
     let mut bytes = project.read(name);
     bytes[place] ^= 1 << bit;
     fs::write(project.path(name), bytes).unwrap();
-}
-
-fn text(project: &Project, name: &str) -> String {
-    String::from_utf8(project.read(name)).unwrap()
 }
 
 /// Bytes of the header of a safetensors file.
@@ -97,8 +93,7 @@ fn training_goes_on_from_the_newest_checkpoint_that_is_whole() {
     }
     let arguments =
         ["train", "small.toml", "--device", "cpu", "--set", "train.checkpoint_every=2", "--resume"];
-    let said = project.refused(1, &arguments);
-    assert!(said.contains("remove the folder `runs/small-0/checkpoints`"), "{said}");
+    project.refuses(1, &arguments, &["remove the folder `runs/small-0/checkpoints`"]);
     fs::remove_dir_all(project.path("runs/small-0/checkpoints")).unwrap();
     resume(&project);
     assert!(same(&project.path(LAST), &project.path("whole")));
@@ -107,50 +102,51 @@ fn training_goes_on_from_the_newest_checkpoint_that_is_whole() {
 #[test]
 fn a_row_that_was_altered_is_named_by_its_line() {
     let project = trained();
-    let whole = text(&project, RESULTS);
+    let whole = project.text(RESULTS);
     let second = whole.find('\n').unwrap() + 1;
     let line = whole[second..].find('\n').unwrap();
     let mut stream = Stream::new(2, "flips", 0);
     for _ in 0..8 {
         // Of the last bits only: the file stays text.
         flip(&project, RESULTS, second + stream.below(line as u64 - 1) as usize, 0);
-        let said = project.refused(1, &["report", RUN]);
-        assert!(
-            said.contains("results.jsonl` line 2 is no") && said.contains("hint: take that line out"),
-            "{said}"
-        );
+        project.refuses(1, &["report", RUN], &["results.jsonl` line 2 is no", "hint: take that line out"]);
         project.write(RESULTS, &whole);
     }
     project.write(RESULTS, &whole[..second + line / 2]);
-    assert!(project.refused(1, &["report", RUN]).contains("line 2 is no"));
+    project.refuses(1, &["report", RUN], &["line 2 is no"]);
 }
 
 #[test]
 fn metrics_that_lack_steps_of_the_checkpoint_are_named() {
     let project = trained();
     let metrics = format!("{RUN}/metrics.jsonl");
-    let whole = text(&project, &metrics);
+    let whole = project.text(&metrics);
     let arguments =
         ["train", "small.toml", "--device", "cpu", "--set", "train.checkpoint_every=2", "--resume"];
     // Half of the training is still to be done.
     fs::copy(project.path(PREVIOUS), project.path(LAST)).unwrap();
     project.write(&metrics, &(whole.lines().take(2).collect::<Vec<_>>().join("\n") + "\n"));
-    let said = project.refused(1, &arguments);
-    assert!(said.contains("metrics.jsonl` lacks the metrics of the steps from 3 to 4"), "{said}");
-    assert!(said.contains("\n\nhint: bring a copy of the file back, or remove it"), "{said}");
+    project.refuses(
+        1,
+        &arguments,
+        &[
+            "metrics.jsonl` lacks the metrics of the steps from 3 to 4",
+            "\n\nhint: bring a copy of the file back, or remove it",
+        ],
+    );
     project.write(&metrics, &whole.replacen("\"loss\":", "\"lass\":", 1));
-    assert!(project.refused(1, &arguments).contains("metrics.jsonl` line 1 is no step's metrics"));
+    project.refuses(1, &arguments, &["metrics.jsonl` line 1 is no step's metrics"]);
     project.write(&metrics, &whole);
     resume(&project);
     fs::remove_file(project.path(&metrics)).unwrap();
     fs::copy(project.path(PREVIOUS), project.path(LAST)).unwrap();
     resume(&project);
-    assert_eq!(text(&project, &metrics).lines().count(), 2);
+    assert_eq!(project.text(&metrics).lines().count(), 2);
 }
 
 /// A file without its last lines.
 fn cut(project: &Project, name: &str, lines: usize) {
-    let whole = text(project, name);
+    let whole = project.text(name);
     let kept = whole.lines().count() - lines;
     project.write(name, &(whole.lines().take(kept).collect::<Vec<_>>().join("\n") + "\n"));
 }
@@ -161,54 +157,55 @@ fn rows_that_were_cut_off_at_the_end_are_named_and_measured_again() {
     let whole = project.read(RESULTS);
     cut(&project, RESULTS, 2);
     for arguments in [&["report", RUN][..], &["compare", RUN, RUN]] {
-        let said = project.refused(1, arguments);
-        assert!(
-            said.contains("results.jsonl` has 6 of the 8 lines that it had when it was finished"),
-            "{said}"
+        project.refuses(
+            1,
+            arguments,
+            &[
+                "results.jsonl` has 6 of the 8 lines that it had when it was finished",
+                "hint: `longwave eval runs/small-0`",
+            ],
         );
-        assert!(said.contains("hint: `longwave eval runs/small-0`"), "{said}");
     }
-    let again = project.run(&EVAL);
-    assert_eq!(again.code, Some(0), "{}", again.stderr);
+    let again = project.ok(&EVAL);
     assert!(again.stderr.contains("has 6 of the 8 lines"), "{}", again.stderr);
     assert_eq!(project.read(RESULTS), whole);
     // Whoever takes rows out on purpose takes the count out too.
     cut(&project, RESULTS, 2);
     fs::remove_file(project.path("runs/small-0/results.lines.json")).unwrap();
-    assert_eq!(project.run(&["report", RUN]).code, Some(0));
+    project.ok(&["report", RUN]);
 }
 
 #[test]
 fn metrics_that_were_cut_off_at_the_end_are_named() {
     let project = trained();
     let metrics = format!("{RUN}/metrics.jsonl");
-    let whole = text(&project, &metrics);
+    let whole = project.text(&metrics);
     cut(&project, &metrics, 1);
-    let said = project.refused(1, &["report", RUN]);
-    assert!(said.contains("metrics.jsonl` has 5 of the 6 lines that it had when it was finished"), "{said}");
-    assert!(said.contains("hint: bring a copy of the file back; or remove"), "{said}");
+    project.refuses(
+        1,
+        &["report", RUN],
+        &[
+            "metrics.jsonl` has 5 of the 6 lines that it had when it was finished",
+            "hint: bring a copy of the file back; or remove",
+        ],
+    );
     project.write(&metrics, &whole);
-    assert_eq!(project.run(&["report", RUN]).code, Some(0));
+    project.ok(&["report", RUN]);
     // A run that goes on from an earlier checkpoint has fewer steps for a time, and the file is whole.
     fs::copy(project.path(PREVIOUS), project.path(LAST)).unwrap();
     let arguments =
         ["train", "small.toml", "--device", "cpu", "--set", "train.checkpoint_every=2", "--resume"];
     let ended_at = |operation: usize| {
         let project = project.copied();
-        let output = std::process::Command::new(crate::common::PROGRAM)
-            .args(arguments)
-            .current_dir(project.path(""))
-            .env("LONGWAVE_CACHE", project.path(".cache"))
-            .env("LONGWAVE_FAULT", format!("kill:{operation}:{}", project.path("mark").display()))
-            .output()
-            .unwrap();
-        assert!(!output.status.success(), "it does not come to operation {operation}");
+        let fault = format!("kill:{operation}:{}", project.path("mark").display());
+        let outcome = project.run_with("LONGWAVE_FAULT", &fault, &arguments);
+        assert_ne!(outcome.code, Some(0), "it does not come to operation {operation}");
         project
     };
     // Ended between the checkpoints of step 4 and step 6.
-    let is_between = |project: &Project| text(project, &metrics).lines().count() == 4;
+    let is_between = |project: &Project| project.text(&metrics).lines().count() == 4;
     let project = (1..100).map(ended_at).find(is_between).unwrap();
-    assert_eq!(project.run(&["report", RUN]).code, Some(0));
+    project.ok(&["report", RUN]);
 }
 
 #[test]
@@ -219,44 +216,30 @@ fn rows_of_a_study_that_were_cut_off_are_named_and_measured_again() {
         "name = \"one\"\nbase = \"small.toml\"\nthreads = 1\n[set]\ntrain.steps = 2\n\n[[evaluate]]\nlengths = [32, 64]\n",
     );
     let study = ["study", "one.toml"];
-    assert_eq!(project.run(&study).code, Some(0));
+    project.ok(&study);
     let store = fs::read_dir(project.path("runs/store")).unwrap().map(|entry| entry.unwrap().path());
     let run = store.into_iter().find(|path| path.join("config.toml").exists()).unwrap();
-    let rows = fs::read_dir(&run).unwrap().map(|entry| entry.unwrap().path());
-    let rows = rows
-        .into_iter()
-        .find(|path| {
-            path.extension().is_some_and(|end| end == "jsonl")
-                && path.file_name().unwrap().to_string_lossy().starts_with("rows-")
-        })
-        .unwrap();
+    let rows = rows_files(&run).remove(0);
     let whole = fs::read_to_string(&rows).unwrap();
     fs::write(&rows, whole.lines().next().unwrap().to_owned() + "\n").unwrap();
-    let said = project.run(&study);
-    assert_eq!(said.code, Some(1), "{}", said.stderr);
-    assert!(
-        said.stderr.contains("has 1 of the 4 lines") && said.stderr.contains("hint: remove `"),
-        "{}",
-        said.stderr
-    );
+    project.run(&study).refuses(1, &["has 1 of the 4 lines", "hint: remove `"]);
     fs::remove_file(&rows).unwrap();
-    assert_eq!(project.run(&study).code, Some(0));
+    project.ok(&study);
     assert_eq!(fs::read_to_string(&rows).unwrap(), whole);
 }
 
 #[test]
 fn the_tokenizer_of_a_run_and_of_an_export_is_the_one_of_its_training() {
     let project = trained();
-    assert_eq!(project.run(&["export", RUN, "exported"]).code, Some(0));
-    let damage = |name: &str| project.write(name, &text(&project, name).replacen("66", "67", 1));
+    project.ok(&["export", RUN, "exported"]);
+    let damage = |name: &str| project.write(name, &project.text(name).replacen("66", "67", 1));
     damage("exported/tokenizer.json");
     let said = project.refused(1, &["import", "exported", "--out", "back"]);
     assert!(said.contains("exported/tokenizer.json` is not the one that was exported"), "{said}");
     damage(&format!("{RUN}/tokenizer.json"));
     for arguments in [&EVAL[..], &["export", RUN, "again"], &["generate", RUN, "--prompt", "the"]] {
-        let said = project.refused(1, arguments);
-        assert!(said.contains("tokenizer.json` has changed since the run was trained"), "{said}");
+        project.refuses(1, arguments, &["tokenizer.json` has changed since the run was trained"]);
     }
     resume(&project);
-    assert_eq!(project.run(&EVAL).code, Some(0));
+    project.ok(&EVAL);
 }

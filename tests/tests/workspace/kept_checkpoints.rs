@@ -1,16 +1,14 @@
 //! Checkpoints along the training: `train.keep_checkpoints`, and evaluations that read them.
 
-use crate::common::trainer;
-use crate::common::{Project, same};
+use crate::common::trainer::train_until;
+use crate::common::{Project, same, set};
 use longwave_train::Outcome;
 use serde_json::Value;
 
 const KEEP: [&str; 4] = ["--set", "train.keep_checkpoints=2", "--set", "evaluate.0.checkpoints=all"];
 
 fn rows(project: &Project, run: &str, more: &[&str]) -> Vec<Value> {
-    let outcome = project.run(&[&["eval", run, "--json", "--device", "cpu"], more].concat());
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-    outcome.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    project.ok(&[&["eval", run, "--json", "--device", "cpu"], more].concat()).rows()
 }
 
 /// The checkpoints and steps of rows, each once.
@@ -70,8 +68,8 @@ fn a_run_is_read_along_its_training() {
     let some = rows(&project, run, &["--checkpoints", "4"]);
     assert_eq!(checkpoints(&some), expected[1..]);
 
-    let page = String::from_utf8(project.read("runs/small-0/report.html")).unwrap();
-    let markdown = String::from_utf8(project.read("runs/small-0/results.md")).unwrap();
+    let page = project.text("runs/small-0/report.html");
+    let markdown = project.text("runs/small-0/results.md");
     for text in [page, markdown] {
         assert!(text.contains("Perplexity of small (rope) by training step, ntk"), "{text}");
     }
@@ -81,17 +79,14 @@ fn a_run_is_read_along_its_training() {
     let shown = project.run(&["eval", run, "--checkpoint", "step-2", "--device", "cpu"]);
     assert!(shown.stdout.contains("step-2 checkpoint"), "{}", shown.stdout);
     // Text goes on from it too.
-    let text =
-        project.run(&["generate", run, "--checkpoint", "step-2", "--max-tokens", "3", "--device", "cpu"]);
-    assert_eq!(text.code, Some(0), "{}", text.stderr);
+    project.ok(&["generate", run, "--checkpoint", "step-2", "--max-tokens", "3", "--device", "cpu"]);
 }
 
 #[test]
 fn kept_checkpoints_survive_an_interruption() {
     let project = Project::new();
-    let keep = ["train.keep_checkpoints=[1, 3, 4]".to_owned()];
-    let device = burn::tensor::Device::flex();
-    let train = |folder: &str, asked| trainer::train_until(&project, folder, asked, &keep, &device);
+    let train =
+        |folder: &str, asked| train_until(&project, folder, asked, &["train.keep_checkpoints=[1, 3, 4]"]);
     assert_eq!(train("whole", usize::MAX), Outcome::Done);
     assert_eq!(train("stopped", 7), Outcome::Interrupted);
     assert_eq!(train("stopped", usize::MAX), Outcome::Done);
@@ -114,17 +109,20 @@ fn a_run_that_goes_on_keeps_its_earlier_steps() {
     assert_eq!(steps(&rows(&project, "runs/small-0", &["--checkpoint", "step-2"])), [2]);
     // A config that somebody changed is still told by the last checkpoint.
     let path = "runs/small-0/config.toml";
-    let config = String::from_utf8(project.read(path)).unwrap();
+    let config = project.text(path);
     project.write(path, &config.replace("clip = 1.0", "clip = 0.5"));
-    let message = project.refused(1, &["eval", "runs/small-0", "--checkpoint", "step-2", "--device", "cpu"]);
-    assert!(message.contains("last.safetensors` was trained as"), "{message}");
+    project.refuses(
+        1,
+        &["eval", "runs/small-0", "--checkpoint", "step-2", "--device", "cpu"],
+        &["last.safetensors` was trained as"],
+    );
 }
 
 #[test]
 fn an_extension_must_apply_to_every_checkpoint() {
     let project = Project::new();
     let stage = "\n[[stage]]\nlength = \"L\"\nsteps = 4\nextend = \"drop\"\nkeep_checkpoints = 2\n";
-    let config = String::from_utf8(project.read("small.toml")).unwrap();
+    let config = project.text("small.toml");
     let config = config.replace("[\"direct\", \"linear\", \"ntk\"]", "[\"direct\"]\ncheckpoints = \"all\"");
     project.write("small.toml", &(config.replace("\n[[evaluate]]", &format!("{stage}\n[[evaluate]]"))));
     project.train(&["--set", "train.keep_checkpoints=3"]);
@@ -133,37 +131,28 @@ fn an_extension_must_apply_to_every_checkpoint() {
     // Counted through both stages; the end of `[train]` is a step like the others.
     assert_eq!(steps, [3, 6, 8, 10]);
     // `drop` takes a rotation away, which is there up to step 6 only.
-    let refused =
-        project.run(&["eval", "runs/small-0", "--checkpoints", "3", "--extend", "ntk", "--device", "cpu"]);
-    assert_eq!(refused.code, Some(2), "{}", refused.stderr);
-    assert!(
-        refused.stderr.contains("`ntk` does not apply to `rope without its rotation`"),
-        "{}",
-        refused.stderr
+    project.refuses(
+        2,
+        &["eval", "runs/small-0", "--checkpoints", "3", "--extend", "ntk", "--device", "cpu"],
+        &["`ntk` does not apply to `rope without its rotation`"],
     );
 }
 
 #[test]
 fn what_is_not_kept_cannot_be_read() {
     let project = Project::new();
-    let refused = |more: &[&str]| {
-        let message =
-            project.refused(2, &[&["train", "--config", "small.toml", "--device", "cpu"], more].concat());
+    let keep = "train.keep_checkpoints=[2, 4]";
+    for (name, changes) in [
+        ("kept_none", &["evaluate.0.checkpoints=all"][..]),
+        ("kept_others", &[keep, "evaluate.0.checkpoints=[2, 3]"]),
+        ("kept_unknown_word", &[keep, "evaluate.0.checkpoints=every"]),
+        ("kept_too_far", &["train.keep_checkpoints=[2, 40]"]),
+    ] {
+        let train = ["train", "--config", "small.toml", "--device", "cpu"];
+        insta::assert_snapshot!(name, project.refused(2, &[&train, &set(changes)[..]].concat()));
         assert!(!project.exists("runs"), "something was written");
-        message
-    };
-    insta::assert_snapshot!("kept_none", refused(&["--set", "evaluate.0.checkpoints=all"]));
-    let keep = ["--set", "train.keep_checkpoints=[2, 4]"];
-    insta::assert_snapshot!(
-        "kept_others",
-        refused(&[&keep[..], &["--set", "evaluate.0.checkpoints=[2, 3]"]].concat())
-    );
-    insta::assert_snapshot!(
-        "kept_unknown_word",
-        refused(&[&keep[..], &["--set", "evaluate.0.checkpoints=every"]].concat())
-    );
-    insta::assert_snapshot!("kept_too_far", refused(&["--set", "train.keep_checkpoints=[2, 40]"]));
-    project.train(&keep);
+    }
+    project.train(&set(&[keep]));
     let message = project.refused(1, &["eval", "runs/small-0", "--checkpoint", "step-3", "--device", "cpu"]);
     insta::assert_snapshot!("kept_missing", message);
 }

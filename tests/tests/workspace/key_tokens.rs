@@ -16,27 +16,14 @@ fn trained() -> Project {
     project
 }
 
-/// What a command prints.
-fn printed(project: &Project, arguments: &[&str]) -> String {
-    let outcome = project.run(arguments);
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-    outcome.stdout
-}
-
-fn lines(text: &str) -> Vec<Value> {
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
 /// The loss of every scored token, by document and place, where the run is read as trained.
 fn losses(project: &Project, arguments: &[&str]) -> BTreeMap<(String, u64), f64> {
-    printed(
-        project,
-        &[&["eval"], arguments, &["--extend", "direct", "--tokens", "losses.jsonl", "--json"]].concat(),
-    );
-    let text = String::from_utf8(project.read("losses.jsonl")).unwrap();
+    project
+        .ok(&[&["eval"], arguments, &["--extend", "direct", "--tokens", "losses.jsonl", "--json"]].concat());
+    let lines: Vec<Value> = project.rows("losses.jsonl");
     // Other losses would not be written over it.
     std::fs::remove_file(project.path("losses.jsonl")).unwrap();
-    let lines = lines(&text).into_iter().filter(|line| line["extend"] == "direct");
+    let lines = lines.into_iter().filter(|line| line["extend"] == "direct");
     lines
         .map(|line| {
             let place = (line["document"].as_str().unwrap().to_owned(), line["position"].as_u64().unwrap());
@@ -47,7 +34,7 @@ fn losses(project: &Project, arguments: &[&str]) -> BTreeMap<(String, u64), f64>
 
 /// The places of a file, by the number of the document.
 fn places(project: &Project, file: &str) -> Vec<BTreeSet<u64>> {
-    let file: Value = serde_json::from_slice(&project.read(file)).unwrap();
+    let file = project.json(file);
     let key = |document: &Value| {
         document["key"].as_array().unwrap().iter().map(|it| it.as_u64().unwrap()).collect()
     };
@@ -59,7 +46,7 @@ fn a_longer_context_chooses_them_and_other_runs_are_scored_on_them() {
     let project = trained();
     // The short context is an eighth of what the run was trained on, and moves by a quarter of that.
     let choice = ["key-tokens", "long", "keys.json", "--alpha", "0", "--beta", "-100"];
-    let told = printed(&project, &choice);
+    let told = project.ok(&choice).stdout;
     assert!(
         told.starts_with("Key tokens of corpus, test split, by small (last checkpoint, step 6)\n"),
         "{told}"
@@ -95,7 +82,7 @@ fn a_longer_context_chooses_them_and_other_runs_are_scored_on_them() {
     let windows = ["--protocol", "non_overlapping", "--lengths", "L,2L"];
     let all = losses(&project, &["small-0", "--protocol", "non_overlapping", "--lengths", "2L"]);
     let set = ["--set", "tokens=key", "--set", "key_tokens=keys.json"];
-    let rows = lines(&printed(&project, &[&["eval", "small-0", "--json"], &windows[..], &set].concat()));
+    let rows: Vec<Value> = project.ok(&[&["eval", "small-0", "--json"], &windows[..], &set].concat()).rows();
     let row = rows.iter().find(|row| row["extend"] == "direct" && row["length"] == 64).unwrap();
     let names: Vec<&String> =
         all.keys().map(|(document, _)| document).collect::<BTreeSet<_>>().into_iter().collect();
@@ -109,12 +96,12 @@ fn a_longer_context_chooses_them_and_other_runs_are_scored_on_them() {
     assert_eq!(row["key_tokens_file"], "keys.json");
     assert_eq!(row["key_tokens"].as_str().unwrap().len(), 16);
     // Tables keep them apart, and two runs are compared on the same tokens.
-    let table = printed(&project, &[&["eval", "small-0"], &windows[..], &set].concat());
+    let table = project.ok(&[&["eval", "small-0"], &windows[..], &set].concat()).stdout;
     assert!(table.contains("test split, key tokens"), "{table}");
     assert!(table.contains("(LongPPL)"), "{table}");
-    printed(&project, &[&["eval", "small-1"], &windows[..], &set].concat());
-    let compared =
-        lines(&printed(&project, &["compare", "small-0", "small-1", "--json", "--extend", "direct"]));
+    project.ok(&[&["eval", "small-1"], &windows[..], &set].concat());
+    let compared: Vec<Value> =
+        project.ok(&["compare", "small-0", "small-1", "--json", "--extend", "direct"]).rows();
     assert!(!compared.is_empty());
     assert!(compared.iter().all(|one| one["difference"].is_number()), "{compared:?}");
     // Only one of the two was read on all tokens.
@@ -125,7 +112,7 @@ fn a_longer_context_chooses_them_and_other_runs_are_scored_on_them() {
 fn what_they_are_not_for_is_refused() {
     let project = trained();
     let choice = ["key-tokens", "long", "keys.json", "--alpha", "-100", "--beta", "-100"];
-    printed(&project, &choice);
+    project.ok(&choice);
     let set = ["--set", "tokens=key", "--set", "key_tokens=keys.json"];
     let refused = |arguments: &[&str], code, part: &str| {
         let told = project.refused(code, arguments);
@@ -168,7 +155,7 @@ fn what_they_are_not_for_is_refused() {
     refused(&["key-tokens", "long", "more.json", "--short", "L"], 2, "`--short = 128` is not allowed");
     refused(&["key-tokens", "long", "more.json", "--alpha", "1000"], 1, "is a key token");
     assert!(!project.exists("more.json"));
-    let table = String::from_utf8(project.read("keys.json")).unwrap();
+    let table = project.text("keys.json");
     project.write("cut.json", &table[..table.len() / 2]);
     refused(
         &["eval", "small-0", "--set", "tokens=key", "--set", "key_tokens=cut.json"],
@@ -180,7 +167,7 @@ fn what_they_are_not_for_is_refused() {
 #[test]
 fn a_claim_of_a_study_may_be_about_them_alone() {
     let project = trained();
-    printed(&project, &["key-tokens", "long", "keys.json", "--alpha", "0", "--beta", "-100"]);
+    project.ok(&["key-tokens", "long", "keys.json", "--alpha", "0", "--beta", "-100"]);
     let block = "[[evaluate]]\nlengths = [\"L\", \"2L\"]\nwindows_per_document = 2\n";
     let claim = "[[claim]]\nsays = \"rope = alibi at 2L\"\ntolerance = 9.0\n";
     project.write(
@@ -191,10 +178,10 @@ fn a_claim_of_a_study_may_be_about_them_alone() {
              {claim}tokens = \"key\"\n{claim}tokens = \"all\"\n"
         ),
     );
-    printed(&project, &["study", "keys.toml"]);
-    let text = String::from_utf8(project.read("runs/studies/keys/study.md")).unwrap();
+    project.ok(&["study", "keys.toml"]);
+    let text = project.text("runs/studies/keys/study.md");
     assert!(text.contains("test split, key tokens"), "{text}");
-    let csv = String::from_utf8(project.read("runs/studies/keys/results.csv")).unwrap();
+    let csv = project.text("runs/studies/keys/results.csv");
     let names: Vec<&str> = csv.lines().next().unwrap().split(',').collect();
     let column = |name: &str| names.iter().position(|it| *it == name).unwrap();
     let key = column("key_tokens_file");

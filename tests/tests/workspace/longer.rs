@@ -2,7 +2,7 @@
 //! planned so.
 
 use crate::common::trainer::{metrics, train_until};
-use crate::common::{Project, same};
+use crate::common::{Project, same, set};
 use longwave_train::{Checkpoint, Outcome};
 use std::collections::BTreeMap;
 
@@ -32,18 +32,8 @@ fn weights(checkpoint: &Checkpoint) -> BTreeMap<String, Vec<u32>> {
     checkpoint.parameters().into_iter().map(|(name, numbers)| (name.to_owned(), bits(numbers))).collect()
 }
 
-/// Trains in this process, and stops when asked so often.
-fn until(project: &Project, folder: &str, asked: usize, changes: &[&str]) -> Outcome {
-    let changes: Vec<String> = changes.iter().map(|change| (*change).to_owned()).collect();
-    train_until(project, folder, asked, &changes, &burn::tensor::Device::flex())
-}
-
 fn whole(project: &Project, folder: &str, changes: &[&str]) {
-    assert_eq!(until(project, folder, usize::MAX, changes), Outcome::Done);
-}
-
-fn set<'a>(changes: &[&'a str]) -> Vec<&'a str> {
-    changes.iter().flat_map(|change| ["--set", change]).collect()
+    assert_eq!(train_until(project, folder, usize::MAX, changes), Outcome::Done);
 }
 
 #[test]
@@ -130,10 +120,10 @@ fn a_longer_run_is_resumed_as_any_other() {
         whole(&project, &planned, &[schedule, "train.steps=30", "train.schedule_steps=20"]);
         whole(&project, &grown, &shorter);
         let before = project.read(&format!("{grown}/config.toml"));
-        assert_eq!(until(&project, &grown, 1, &longer), Outcome::Interrupted);
+        assert_eq!(train_until(&project, &grown, 1, &longer), Outcome::Interrupted);
         // As if the process had been killed just before it wrote the config.
         project.write(&format!("{grown}/config.toml"), &String::from_utf8(before).unwrap());
-        assert_eq!(until(&project, &grown, 6, &longer), Outcome::Interrupted);
+        assert_eq!(train_until(&project, &grown, 6, &longer), Outcome::Interrupted);
         whole(&project, &grown, &longer);
         assert!(same(&project.path(&planned).join(LAST), &project.path(&grown).join(LAST)), "{schedule}");
         assert_eq!(rates(&project, &planned), rates(&project, &grown));
@@ -147,7 +137,7 @@ fn so_is_a_run_whose_stage_is_longer_or_new() {
         |steps: u64, more: &str| format!("stage=[{{ length = 64, steps = {steps}, warmup = 1{more} }}]");
     let train = ["train.steps=4", "train.warmup=0"];
     let run = |folder: &str, asked: usize, stage: &str| {
-        until(&project, folder, asked, &[train[0], train[1], stage])
+        train_until(&project, folder, asked, &[train[0], train[1], stage])
     };
     assert_eq!(run("planned", usize::MAX, &stage(7, ", schedule_steps = 4")), Outcome::Done);
     whole(&project, "grown", &train);
@@ -161,9 +151,7 @@ fn so_is_a_run_whose_stage_is_longer_or_new() {
     assert!(planned == grown);
     // What was kept before is read after.
     for name in ["stage-0", "stage-1", "last", "best"] {
-        let outcome =
-            project.run(&["eval", "grown", "--checkpoint", name, "--extend", "direct", "--lengths", "L"]);
-        assert_eq!(outcome.code, Some(0), "{name}: {}", outcome.stderr);
+        project.ok(&["eval", "grown", "--checkpoint", name, "--extend", "direct", "--lengths", "L"]);
     }
 }
 
@@ -177,8 +165,8 @@ fn how_often_a_run_validates_and_saves_may_change() {
         "train.checkpoint_every=2",
     ];
     whole(&project, "whole", &[&stage("")]);
-    assert_eq!(until(&project, "changed", 7, &[&stage("")]), Outcome::Interrupted);
-    assert_eq!(until(&project, "changed", 7, &often), Outcome::Interrupted);
+    assert_eq!(train_until(&project, "changed", 7, &[&stage("")]), Outcome::Interrupted);
+    assert_eq!(train_until(&project, "changed", 7, &often), Outcome::Interrupted);
     whole(&project, "changed", &[&stage(", validate_every = 3")]);
     let losses =
         |folder: &str| metrics(&project, folder).into_iter().map(|it| it.loss.to_bits()).collect::<Vec<_>>();
@@ -206,7 +194,7 @@ fn the_best_weights_are_those_of_the_longer_run() {
     let decayed = checkpoint(&project, "grown", BEST).meta.step;
     assert!(decayed > 6, "the decay finds better weights: {decayed}");
     let changes = [&wsd[..], &["train.steps=24"]].concat();
-    assert_eq!(until(&project, "grown", 2, &changes), Outcome::Interrupted);
+    assert_eq!(train_until(&project, "grown", 2, &changes), Outcome::Interrupted);
     let [last, best] = [LAST, BEST].map(|name| checkpoint(&project, "grown", name).meta);
     assert_eq!((last.step, Some(best.step)), (7, last.best.map(|best| best.step)));
     run("grown", "train.steps=24");
@@ -229,8 +217,7 @@ fn the_best_weights_of_before_are_read_after() {
     train("train.steps=8", &["--resume"]);
     assert_eq!(checkpoint(&project, RUN, BEST).meta.step, best);
     let outcome =
-        project.run(&["eval", RUN, "--checkpoint", "best", "--lengths", "L", "--extend", "direct", "--json"]);
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        project.ok(&["eval", RUN, "--checkpoint", "best", "--lengths", "L", "--extend", "direct", "--json"]);
     assert!(outcome.stdout.contains(&format!("\"step\":{best}")), "{}", outcome.stdout);
 }
 
@@ -239,37 +226,31 @@ fn what_cannot_be_made_longer_or_is_no_schedule_is_refused() {
     let project = Project::new();
     project.train(&set(&["evaluate=[]", "train.steps=4", "train.final_ratio=0.0"]));
     project.train(&[&set(&["evaluate=[]", "train.steps=8"])[..], &["--out", "short"]].concat());
-    let refused = |changes: &[&str], more: &[&str]| {
-        project.refused(2, &[&["train", "small.toml", "--device", "cpu"], &set(changes)[..], more].concat())
-    };
-    insta::assert_snapshot!(
-        "a_cosine_that_has_come_to_nothing",
-        refused(&["evaluate=[]", "train.steps=8", "train.final_ratio=0.0"], &["--resume"])
-    );
-    insta::assert_snapshot!(
-        "a_cosine_that_would_be_cut_off",
-        refused(&["evaluate=[]", "train.steps=6"], &["--resume", "--out", "short"])
-    );
-    insta::assert_snapshot!(
-        "a_schedule_of_other_steps",
-        refused(
-            &["evaluate=[]", "train.steps=12", "train.schedule_steps=10"],
-            &["--resume", "--out", "short"]
-        )
-    );
-    insta::assert_snapshot!("a_warm_up_above_the_steps", refused(&["train.warmup=7"], &["--out", "new"]));
-    let stage = "stage=[{ length = 64, steps = 3 }]";
-    insta::assert_snapshot!(
-        "a_warm_up_above_the_steps_of_a_stage",
-        refused(&["train.warmup=4", stage], &["--out", "new"])
-    );
-    insta::assert_snapshot!(
-        "a_decay_without_room",
-        refused(&["train.schedule=wsd", "train.warmup=3", "train.decay=4"], &["--out", "new"])
-    );
-    insta::assert_snapshot!(
-        "a_schedule_longer_than_the_run",
-        refused(&["train.schedule_steps=7"], &["--out", "new"])
-    );
+    let ended = ["--resume", "--out", "short"];
+    let cases: [(&str, &[&str], &[&str]); 7] = [
+        (
+            "a_cosine_that_has_come_to_nothing",
+            &["evaluate=[]", "train.steps=8", "train.final_ratio=0.0"],
+            &["--resume"],
+        ),
+        ("a_cosine_that_would_be_cut_off", &["evaluate=[]", "train.steps=6"], &ended),
+        ("a_schedule_of_other_steps", &["evaluate=[]", "train.steps=12", "train.schedule_steps=10"], &ended),
+        ("a_warm_up_above_the_steps", &["train.warmup=7"], &["--out", "new"]),
+        (
+            "a_warm_up_above_the_steps_of_a_stage",
+            &["train.warmup=4", "stage=[{ length = 64, steps = 3 }]"],
+            &["--out", "new"],
+        ),
+        (
+            "a_decay_without_room",
+            &["train.schedule=wsd", "train.warmup=3", "train.decay=4"],
+            &["--out", "new"],
+        ),
+        ("a_schedule_longer_than_the_run", &["train.schedule_steps=7"], &["--out", "new"]),
+    ];
+    for (name, changes, more) in cases {
+        let arguments = [&["train", "small.toml", "--device", "cpu"], &set(changes)[..], more].concat();
+        insta::assert_snapshot!(name, project.refused(2, &arguments));
+    }
     assert!(!project.exists("new"));
 }

@@ -2,8 +2,10 @@
 //! memory of a long one.
 
 use crate::common;
-use crate::common::Project;
-use longwave_eval::row::read_rows;
+use crate::common::trainer::metrics;
+use crate::common::{Project, set};
+use longwave_eval::{ResultRow, Split};
+use serde_json::Value;
 
 const RUN: &str = "runs/small-0";
 
@@ -32,14 +34,13 @@ fn train_writes_the_runs_folder_and_prints_the_table() {
     for part in ["32 (L)", "64 (2L)", "direct", "linear", "ntk", "window_baseline"] {
         assert!(outcome.stdout.contains(part), "no `{part}` in {}", outcome.stdout);
     }
-    let rows = read_rows(&project.path(RUN).join("results.jsonl")).unwrap();
+    let rows = project.results(RUN);
     assert_eq!(rows.len(), 8);
     assert!(rows.iter().all(|row| row.nll().is_finite()
         && row.values.get("nll_se").is_some()
         && row.values.get("bpb").is_some()));
     // At the training length every extension is the identity, and so is the baseline.
-    let at_l: Vec<f64> =
-        rows.iter().filter(|row| row.settings.length == 32).map(longwave_eval::ResultRow::nll).collect();
+    let at_l: Vec<f64> = rows.iter().filter(|row| row.settings.length == 32).map(ResultRow::nll).collect();
     assert!(at_l.iter().all(|nll| nll.to_bits() == at_l[0].to_bits()), "{at_l:?}");
 }
 
@@ -47,7 +48,7 @@ fn train_writes_the_runs_folder_and_prints_the_table() {
 fn the_resolved_config_trains_the_same() {
     let project = Project::new();
     project.train(&["--out", "a"]);
-    let resolved = String::from_utf8(project.read("a/config.toml")).unwrap();
+    let resolved = project.text("a/config.toml");
     project.write("small.toml", &resolved);
     project.train(&["--out", "b"]);
     let model = "checkpoints/last.safetensors";
@@ -59,11 +60,7 @@ fn eval_reads_a_run_by_every_protocol() {
     let project = Project::new();
     project.train(&[]);
     let lines = |arguments: &[&str]| {
-        let outcome = project.run(&[&["eval", RUN, "--json", "--device", "cpu"], arguments].concat());
-        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-        let rows =
-            outcome.stdout.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
-        rows.collect::<Vec<_>>()
+        project.ok(&[&["eval", RUN, "--json", "--device", "cpu"], arguments].concat()).rows::<Value>()
     };
     let fixed = lines(&[
         "--lengths",
@@ -101,14 +98,8 @@ fn a_batch_of_blocks_reads_like_single_windows() {
     // The baseline at exact context agrees with the direct reading where both see the same tokens.
     let project = Project::new();
     project.train(&[]);
-    let outcome =
-        project.run(&["eval", RUN, "--json", "--set", "exact=true", "--lengths", "32", "--extend", "direct"]);
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-    let nll: Vec<f64> = outcome
-        .stdout
-        .lines()
-        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["nll"].as_f64().unwrap())
-        .collect();
+    let exact = ["eval", RUN, "--json", "--set", "exact=true", "--lengths", "32", "--extend", "direct"];
+    let nll = project.ok(&exact).losses();
     assert!((nll[0] - nll[1]).abs() < 1e-6, "{nll:?}");
 }
 
@@ -121,14 +112,12 @@ fn a_stage_becomes_part_of_the_encoding() {
     for part in ["stage 1   3 steps of 4 x 64 tokens", "read as `linear`", "stage 1 step 3/3"] {
         assert!(trained.stderr.contains(part), "no `{part}` in {}", trained.stderr);
     }
-    let rows = read_rows(&project.path(RUN).join("results.jsonl")).unwrap();
+    let rows = project.results(RUN);
     assert!(rows.iter().all(|row| (row.stage, row.step, row.settings.train_length) == (1, 9, 32)));
     let nll = |checkpoint: &str, extend: &str| -> (u64, f64) {
         let arguments =
             ["eval", RUN, "--json", "--lengths", "64", "--extend", extend, "--checkpoint", checkpoint];
-        let outcome = project.run(&arguments);
-        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-        let row: serde_json::Value = serde_json::from_str(outcome.stdout.lines().next().unwrap()).unwrap();
+        let row = project.ok(&arguments).rows::<Value>().swap_remove(0);
         assert_eq!(row["checkpoint"], checkpoint);
         (row["stage"].as_u64().unwrap(), row["nll"].as_f64().unwrap())
     };
@@ -152,11 +141,10 @@ fn many_extensions_make_one_sorted_table() {
     project.train(&["--set", "evaluate=[]"]);
     let kinds = "direct,linear,ntk,su_ntk_old,su_ntk_fixed,su_ntk_mixed,dynamic_ntk,ntk_by_parts,yarn,mrrope,rerope,\
                  leaky_rerope,self_extend,dual_chunk,lambda_mask,window";
-    let outcome = project.run(&["eval", RUN, "--lengths", "32,64,128,256,512", "--extend", kinds]);
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let outcome = project.ok(&["eval", RUN, "--lengths", "32,64,128,256,512", "--extend", kinds]);
     assert_eq!(outcome.stdout.matches("Perplexity of").count(), 1);
     assert!(outcome.stdout.contains("sorted by the perplexity at 256 (8L)"), "{}", outcome.stdout);
-    let rows = read_rows(&project.path(RUN).join("results.jsonl")).unwrap();
+    let rows = project.results(RUN);
     assert_eq!(rows.len(), 17 * 5);
     let at_8l = |extend: &str| {
         let row = rows.iter().find(|row| row.extend == extend && row.settings.length == 256);
@@ -188,17 +176,14 @@ fn the_best_value_of_a_list_is_chosen_on_validation() {
         "--extend",
         search,
     ];
-    let outcome = project.run(&arguments);
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-    let rows = read_rows(&project.path(RUN).join("results.jsonl")).unwrap();
-    let of = |split: longwave_eval::Split, extend: &str| -> Vec<longwave_eval::ResultRow> {
+    let outcome = project.ok(&arguments);
+    let rows = project.results(RUN);
+    let of = |split: Split, extend: &str| -> Vec<ResultRow> {
         rows.iter().filter(|row| row.settings.split == split && row.extend == extend).cloned().collect()
     };
-    let (tried, reported) =
-        (of(longwave_eval::Split::Valid, "rerope"), of(longwave_eval::Split::Test, "rerope"));
+    let (tried, reported) = (of(Split::Valid, "rerope"), of(Split::Test, "rerope"));
     assert_eq!((tried.len(), reported.len()), (9, 3));
-    let loss =
-        |rows: &[longwave_eval::ResultRow]| rows.iter().map(longwave_eval::ResultRow::nll).sum::<f64>();
+    let loss = |rows: &[ResultRow]| rows.iter().map(ResultRow::nll).sum::<f64>();
     let best = tried.chunks(3).min_by(|a, b| loss(a).total_cmp(&loss(b))).unwrap();
     for (row, chosen) in reported.iter().zip(best) {
         assert_eq!(row.extend_config, chosen.extend_config);
@@ -214,30 +199,20 @@ fn the_best_value_of_a_list_is_chosen_on_validation() {
     );
     assert_eq!(outcome.stdout.matches("Perplexity of").count(), 1);
     // The search: factors from fast to slow never fall, and the row of its length is one of its measurements.
-    let found = of(longwave_eval::Split::Test, "longrope");
-    let factors = |row: &longwave_eval::ResultRow| -> Vec<f64> {
+    let found = of(Split::Test, "longrope");
+    let factors = |row: &ResultRow| -> Vec<f64> {
         let factors = row.extend_config["long_factor"].as_array().unwrap();
         factors.iter().map(|factor| factor.as_f64().unwrap()).collect()
     };
     assert_eq!((found.len(), factors(&found[0]).len()), (3, 8));
     assert!(factors(&found[0]).is_sorted() && factors(&found[0])[0] >= 1.0 && factors(&found[0])[7] <= 10.0);
-    let on_validation = &of(longwave_eval::Split::Valid, "longrope")[0];
+    let on_validation = &of(Split::Valid, "longrope")[0];
     assert_eq!(on_validation.settings.length, 256);
     // It began with what `linear`, `yarn`, `ntk` and `direct` make of the frequencies, and is no worse than they are.
     let factor = |extend: &str| {
-        let more = [
-            "--extend",
-            extend,
-            "--set",
-            "split=valid",
-            "--set",
-            "windows_per_document=1",
-            "--lengths",
-            "256",
-        ];
-        let outcome = project.run(&[&["eval", RUN, "--json"], &more[..]].concat());
-        let row: serde_json::Value = serde_json::from_str(outcome.stdout.lines().next().unwrap()).unwrap();
-        row["nll"].as_f64().unwrap()
+        let read = ["eval", RUN, "--json", "--lengths", "256", "--extend", extend];
+        let more = set(&["split=valid", "windows_per_document=1"]);
+        project.ok(&[&read[..], &more].concat()).losses()[0]
     };
     let ones = "{ kind = \"longrope\", long_factor = [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0] }";
     let eights = "{ kind = \"longrope\", long_factor = [8.0, 8.0, 8.0, 8.0, 8.0, 8.0, 8.0, 8.0] }";
@@ -247,8 +222,8 @@ fn the_best_value_of_a_list_is_chosen_on_validation() {
     // The same seed searches the same way.
     project.train(&["--set", "evaluate=[]", "--set", "train.steps=20", "--out", "again"]);
     let arguments = arguments.map(|argument| if argument == RUN { "again" } else { argument });
-    assert_eq!(project.run(&arguments).code, Some(0));
-    let again = read_rows(&project.path("again").join("results.jsonl")).unwrap();
+    project.ok(&arguments);
+    let again = project.results("again");
     let again = again.iter().find(|row| row.extend == "longrope").unwrap();
     assert_eq!(factors(again), factors(on_validation));
 }
@@ -258,24 +233,17 @@ fn report_and_validate_and_schema() {
     let project = Project::new();
     project.train(&[]);
     std::fs::remove_file(project.path(RUN).join("report.html")).unwrap();
-    assert_eq!(project.run(&["report", "runs"]).code, Some(0));
+    project.ok(&["report", "runs"]);
     assert!(project.exists("runs/report.html"));
     for (changes, refusal) in [
         (&["model.head_dim=3"][..], "the head dimension 3 must be an even number"),
         (&["model.attention=linear", "position.kind=alibi"], "`alibi` acts on softmax scores"),
     ] {
-        let set = changes.iter().flat_map(|change| ["--set", change]);
-        let arguments: Vec<&str> = ["validate", "small.toml"].into_iter().chain(set).collect();
-        let outcome = project.run(&arguments);
-        assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(2), ""), "{changes:?}");
-        assert!(outcome.stderr.contains(refusal), "{}", outcome.stderr);
+        project.refuses(2, &[&["validate", "small.toml"], &set(changes)[..]].concat(), &[refusal]);
     }
-    let resolved = project.run(&["validate", "small.toml"]);
-    assert_eq!(resolved.code, Some(0));
+    let resolved = project.ok(&["validate", "small.toml"]);
     assert_eq!(resolved.stdout.as_bytes(), project.read(&format!("{RUN}/config.toml")));
-    let schema = project.run(&["schema"]);
-    let schema: serde_json::Value = serde_json::from_str(&schema.stdout).unwrap();
-    let text = schema.to_string();
+    let text = project.ok(&["schema"]).json().to_string();
     for key in ["batch_tokens", "windows_per_document", "qk_norm", "rope", "linear", "vocab_size"] {
         assert!(text.contains(&format!("\"{key}\"")), "no {key} in the schema");
     }
@@ -304,16 +272,8 @@ fn every_part_of_the_model_trains() {
     .enumerate()
     {
         let folder = format!("run-{index}");
-        let mut arguments = vec!["--out", folder.as_str()];
-        for change in &changes {
-            arguments.extend(["--set", change]);
-        }
-        project.train(&arguments);
-        let metrics = String::from_utf8(project.read(&format!("{folder}/metrics.jsonl"))).unwrap();
-        let losses: Vec<f64> = metrics
-            .lines()
-            .map(|line| serde_json::from_str::<longwave_train::metrics::Metric>(line).unwrap().loss)
-            .collect();
+        project.train(&[&["--out", &folder], &set(&changes)[..]].concat());
+        let losses: Vec<f64> = metrics(&project, &folder).iter().map(|metric| metric.loss).collect();
         assert!(losses.last() < losses.first(), "{changes:?}: {losses:?}");
     }
 }
@@ -323,13 +283,7 @@ fn reference_kernels_give_the_same_losses() {
     let project = Project::new();
     project.train(&["--out", "fused"]);
     project.train(&["--out", "reference", "--kernels", "reference"]);
-    let nll = |folder: &str| -> Vec<f64> {
-        read_rows(&project.path(folder).join("results.jsonl"))
-            .unwrap()
-            .iter()
-            .map(longwave_eval::ResultRow::nll)
-            .collect()
-    };
+    let nll = |folder: &str| -> Vec<f64> { project.results(folder).iter().map(ResultRow::nll).collect() };
     for (fused, reference) in nll("fused").iter().zip(nll("reference")) {
         assert!((fused - reference).abs() < 1e-4, "{fused} {reference}");
     }
@@ -353,19 +307,8 @@ fn evaluates_in_bounded_memory(attention: &str) {
     let short = ["--set", "train.length=128", "--set", "train.batch_tokens=1024", "--set", "train.steps=1"];
     let attention = format!("model.attention={attention}");
     project.train(&[&sizes[..], &short, &["--set", "evaluate=[]", "--set", &attention]].concat());
-    let mut child = project.start(&["eval", RUN, "--lengths", "16384", "--extend", "direct"]);
-    let status = format!("/proc/{}/status", child.id());
-    let mut peak = 0u64;
-    while child.try_wait().unwrap().is_none() {
-        // The high-water mark is the kernel's own: the last reading before the end has it.
-        let text = std::fs::read_to_string(&status).unwrap_or_default();
-        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        let kibibytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-        peak = peak.max(kibibytes.unwrap_or(0));
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
-    let output = child.wait_with_output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert!(String::from_utf8_lossy(&output.stdout).contains("16384"));
+    let (printed, peak) =
+        common::peak_of(project.start(&["eval", RUN, "--lengths", "16384", "--extend", "direct"]));
+    assert!(printed.contains("16384"), "{printed}");
     assert!((1 << 14..2 << 20).contains(&peak), "{attention}: {peak} KiB");
 }

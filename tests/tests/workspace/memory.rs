@@ -1,11 +1,12 @@
 //! A memory of the segment before (Transformer-XL): what is carried, what is not, and where it is one long
 //! reading.
 
+use crate::common::models::{self, hidden, largest};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_model::{Gpt, ModelConfig, Pass, SegmentMemory};
 use longwave_position::layout::TextLayout;
 use longwave_position::reading::LogNKind;
-use longwave_position::{ExtensionConfig, Init, Lengths, PositionConfig, Positions, Reading};
+use longwave_position::{Init, Lengths, Positions, Reading};
 
 const SEGMENT: usize = 8;
 const LENGTH: usize = 3 * SEGMENT;
@@ -14,8 +15,7 @@ const VOCABULARY: usize = 40;
 fn model(layers: usize, memory: usize, device: &Device) -> Gpt {
     let config =
         ModelConfig { layers: Some(layers), width: Some(32), heads: Some(4), ..ModelConfig::default() };
-    let table: toml::Table = format!("kind = \"xlnet\"\nmemory = {memory}").parse().unwrap();
-    let position = PositionConfig::from_value(&toml::Value::Table(table), "position").unwrap();
+    let position = models::position(&format!("{{ kind = 'xlnet', memory = {memory} }}"));
     assert_eq!(position.name(), "transformer_xl");
     let resolved = config.resolve(VOCABULARY, SEGMENT).unwrap();
     Gpt::new(&resolved, &position, &Init::new(0, device)).unwrap()
@@ -26,20 +26,11 @@ fn tokens(change: Option<usize>, device: &Device) -> Tensor<2, Int> {
     Tensor::from_data(TensorData::new(ids, [1, LENGTH]), device)
 }
 
-fn hidden(model: &Gpt, reading: &Reading, tokens: Tensor<2, Int>) -> Tensor<3> {
-    let positions = reading.layout().positions(tokens.dims()[1]);
-    model.hidden(&Pass { tokens, positions: &positions, reading, dropout: None })
-}
-
 /// The same weights in one pass over everything.
 fn long(model: &Gpt) -> Reading {
     let mut reading = model.position.clone();
     reading.set_layout(TextLayout::Contiguous);
     reading
-}
-
-fn largest(x: Tensor<3>) -> f32 {
-    x.abs().max().into_scalar()
 }
 
 #[test]
@@ -144,21 +135,15 @@ fn pieces_read_one_after_the_other_are_the_whole() {
 fn what_does_not_combine_is_refused() {
     let model = model(1, 4, &Device::flex());
     let lengths = Lengths { train: SEGMENT, length: LENGTH };
-    let apply = |text: &str| {
-        let value = format!("extend = {text}").parse::<toml::Table>().unwrap().remove("extend").unwrap();
-        ExtensionConfig::from_value(&value, "extend").unwrap().apply(&model.position, lengths)
-    };
+    let apply = |text: &str| models::extension(text).apply(&model.position, lengths);
     for text in ["'linear'", "'window'", "'segments'", "'randpos'", "{ kind = 'direct', log_n = true }"] {
         let error = apply(text).unwrap_err();
         assert!(error.hint_text().unwrap().contains("`direct`"), "{text}: {error}");
     }
     assert!(apply("{ kind = 'direct', temperature = 0.9 }").is_ok());
     let refused = |position: &str, log_n: LogNKind| {
-        let value =
-            format!("position = {position}").parse::<toml::Table>().unwrap().remove("position").unwrap();
-        let config = PositionConfig::from_value(&value, "position").unwrap();
         let resolved = ModelConfig { log_n, ..ModelConfig::default() }.resolve(8, SEGMENT).unwrap();
-        Gpt::new(&resolved, &config, &Init::new(0, &Device::flex())).unwrap_err()
+        Gpt::new(&resolved, &models::position(position), &Init::new(0, &Device::flex())).unwrap_err()
     };
     let list = refused("[{ kind = 'transformer_xl', memory = 4 }, { kind = 'learned' }]", LogNKind::Off);
     assert!(list.message().starts_with("`position.memory = 4`"), "{list}");

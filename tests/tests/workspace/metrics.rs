@@ -2,9 +2,7 @@
 
 #![allow(clippy::float_cmp, reason = "the same number, not a near one")]
 
-use crate::common;
-use crate::common::Project;
-use longwave_eval::row::read_rows;
+use crate::common::{self, Project, trainer};
 use longwave_eval::{LastSeen, Protocol, ResultRow, Split};
 use serde_json::Value;
 
@@ -12,9 +10,7 @@ const RUN: &str = "runs/small-0";
 
 /// Evaluates the run, which must succeed, and gives the rows.
 fn eval(project: &Project, more: &[&str]) -> Vec<ResultRow> {
-    let outcome = project.run(&[&["eval", RUN, "--device", "cpu", "--json"], more].concat());
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-    outcome.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    project.ok(&[&["eval", RUN, "--device", "cpu", "--json"], more].concat()).rows()
 }
 
 fn of<'a>(rows: &'a [ResultRow], extend: &str, length: usize) -> &'a ResultRow {
@@ -25,7 +21,7 @@ fn of<'a>(rows: &'a [ResultRow], extend: &str, length: usize) -> &'a ResultRow {
 fn rows_tell_accuracy_bigrams_and_documents() {
     let project = Project::new();
     project.train(&["--set", "train.steps=30"]);
-    let rows = read_rows(&project.path(RUN).join("results.jsonl")).unwrap();
+    let rows = project.results(RUN);
     for row in &rows {
         let accuracy = row.values.get("accuracy").unwrap();
         assert!(
@@ -55,7 +51,7 @@ fn rows_tell_accuracy_bigrams_and_documents() {
     let difference = of(&rows, "linear", 64).minus(of(&rows, "window_baseline", 64)).unwrap();
     let apart = of(&rows, "linear", 64).nll() - of(&rows, "window_baseline", 64).nll();
     assert!((difference.mean - apart).abs() < 1e-12);
-    let table = String::from_utf8(project.read(&format!("{RUN}/results.md"))).unwrap();
+    let table = project.text(&format!("{RUN}/results.md"));
     assert!(table.contains("| Δ at 2L |") && table.contains("paired by document"), "{table}");
 }
 
@@ -84,11 +80,12 @@ fn other_text_and_splits_are_rows_of_their_own() {
     assert_eq!((valid[0].settings.split, valid[0].documents), (Split::Valid, 2));
     let train = eval(&project, &["--extend", "direct", "--split", "train", "--corpus", "corpus"]);
     assert_eq!((train[0].settings.split, train[0].documents), (Split::Train, 6));
-    let refused = project.run(&["eval", RUN, "--corpus", "other", "--split", "train"]);
-    assert_eq!(refused.code, Some(2));
-    assert!(refused.stderr.contains("read whole, as the split `test`"), "{}", refused.stderr);
-    let missing = project.run(&["eval", RUN, "--corpus", "nowhere"]);
-    assert_eq!(missing.code, Some(2), "{}", missing.stderr);
+    project.refuses(
+        2,
+        &["eval", RUN, "--corpus", "other", "--split", "train"],
+        &["read whole, as the split `test`"],
+    );
+    project.refused(2, &["eval", RUN, "--corpus", "nowhere"]);
 
     let table = project.run(&["eval", RUN, "--corpus", "other", "--extend", "direct"]);
     assert!(table.stdout.contains("test split of other"), "{}", table.stdout);
@@ -99,8 +96,7 @@ fn every_scored_token_can_be_written() {
     let project = Project::new();
     project.train(&[]);
     let rows = eval(&project, &["--tokens", "tokens.jsonl", "--extend", "direct,linear"]);
-    let text = String::from_utf8(project.read("tokens.jsonl")).unwrap();
-    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let lines: Vec<Value> = project.rows("tokens.jsonl");
     assert_eq!(lines.len() as u64, rows.iter().map(|row| row.tokens).sum::<u64>());
     for row in &rows {
         let own = lines.iter().filter(|line| {
@@ -119,7 +115,7 @@ fn every_scored_token_can_be_written() {
         assert_eq!(line["token"].as_u64().unwrap(), u64::from(document[position]));
     }
     eval(&project, &["--tokens", "tokens.csv", "--extend", "direct", "--lengths", "32"]);
-    let csv = String::from_utf8(project.read("tokens.csv")).unwrap();
+    let csv = project.text("tokens.csv");
     assert!(csv.starts_with("run,seed,extend,") && csv.lines().nth(1).unwrap().contains("fixed_target"));
 }
 
@@ -138,7 +134,7 @@ fn a_task_is_trained_and_asked_at_every_length() {
     assert!(outcome.stderr.contains("data      copy: new sequences every step"), "{}", outcome.stderr);
     assert!(outcome.stdout.contains("Exact match in % of small (rope): task copy"), "{}", outcome.stdout);
     assert!(outcome.stdout.contains("Accuracy in % of small (rope): task copy"));
-    let rows = read_rows(&project.path(RUN).join("results.jsonl")).unwrap();
+    let rows = project.results(RUN);
     assert_eq!(rows.len(), 8);
     for row in &rows {
         assert_eq!((row.settings.protocol, row.settings.keys.get("sequences")), (Protocol::Task, Some(40)));
@@ -153,7 +149,7 @@ fn a_task_is_trained_and_asked_at_every_length() {
     // What a constant guess gets right: a little more than one of eight letters.
     assert!(rows.iter().all(|row| (0.125..0.25).contains(&row.values.get("chance").unwrap())));
     for chart in ["exact_match.svg", "accuracy.svg"] {
-        let chart = String::from_utf8(project.read(&format!("{RUN}/{chart}"))).unwrap();
+        let chart = project.text(&format!("{RUN}/{chart}"));
         assert!(chart.lines().any(|line| line.trim() == "chance"));
     }
     // None of 40 right says that the share is at most 8.8%.
@@ -173,21 +169,15 @@ fn a_task_is_trained_and_asked_at_every_length() {
         compared.stdout.contains("paired by sequence") && compared.stdout.contains("  sequences\n"),
         "{compared:?}"
     );
-    let csv = String::from_utf8(project.read(&format!("{RUN}/results.csv"))).unwrap();
+    let csv = project.text(&format!("{RUN}/results.csv"));
     assert!(csv.starts_with("run,") && csv.contains(",exact_match_low,exact_match_high,chance,"), "{csv}");
     assert!(csv.contains(",0.0,0.0876"), "{csv}");
-    let metrics = String::from_utf8(project.read(&format!("{RUN}/metrics.jsonl"))).unwrap();
-    let losses: Vec<f64> = metrics
-        .lines()
-        .map(|line| serde_json::from_str::<longwave_train::metrics::Metric>(line).unwrap())
-        .filter_map(|metric| metric.valid_loss)
-        .collect();
+    let losses: Vec<f64> =
+        trainer::metrics(&project, RUN).iter().filter_map(|metric| metric.valid_loss).collect();
     // Eight letters are guessed at ln 8 = 2.08 nats once the alphabet is known; 256 bytes cost ln 256 = 5.5.
     assert!(losses.last().unwrap() < &2.8 && losses.first().unwrap() > &4.0, "{losses:?}");
 
-    let refused = project.run(&["eval", RUN, "--protocol", "sliding"]);
-    assert_eq!(refused.code, Some(2));
-    assert!(refused.stderr.contains("the run was trained on a task"), "{}", refused.stderr);
+    project.refuses(2, &["eval", RUN, "--protocol", "sliding"], &["the run was trained on a task"]);
     // Text is text to it all the same: its tokens are bytes.
     let rows = eval(&project, &["--corpus", "corpus", "--extend", "direct"]);
     assert_eq!((rows[0].settings.protocol, rows[0].values.get("exact_match")), (Protocol::FixedTarget, None));
@@ -201,12 +191,11 @@ fn what_a_task_chooses_is_chosen_by_other_questions() {
     let project = Project::new();
     task(&project, "copy");
     let stage = "[[stage]]\nlength = 64\nsteps = 3\nextend = \"linear\"\nvalidate_every = 3\n";
-    let config = String::from_utf8(project.read("small.toml")).unwrap();
+    let config = project.text("small.toml");
     project.write("small.toml", &config.replace("[[evaluate]]", &format!("{stage}[[evaluate]]")));
     project.train(&["--set", "evaluate=[]"]);
-    let metrics = String::from_utf8(project.read(&format!("{RUN}/metrics.jsonl"))).unwrap();
-    let last: Value = serde_json::from_str(metrics.lines().last().unwrap()).unwrap();
-    assert!(last["stage"] == 1 && last["valid_loss"].is_number(), "a stage of a task: {last}");
+    let last = trainer::metrics(&project, RUN).pop().unwrap();
+    assert!(last.stage == 1 && last.valid_loss.is_some(), "a stage of a task: {last:?}");
 
     let asked = ["--protocol", "task", "--set", "sequences=20", "--lengths", "64,128", "--extend", "direct"];
     let rows = eval(&project, &[&asked[..], &["--extend", WINDOWS, "--extend", SEARCH]].concat());
@@ -248,24 +237,23 @@ fn what_other_text_chooses_is_chosen_by_its_own_validation_split() {
     assert_eq!(eval(&project, &[&asked[..], &["--corpus", "other"]].concat()), other);
     assert_eq!(project.read(&format!("{RUN}/results.jsonl")), before);
     // Tokens are written of what is reported, not of what was tried.
-    let tokens = String::from_utf8(project.read("tokens.jsonl")).unwrap();
+    let tokens = project.text("tokens.jsonl");
     let reported: u64 = of_split(&other, Split::Test).iter().map(|row| row.tokens).sum();
     assert_eq!(tokens.lines().count() as u64, reported);
 
     project.write("whole/a.txt", &common::text(600, 34));
-    let refused = project.run(&[&["eval", RUN, "--corpus", "whole"], &asked[..]].concat());
-    assert_eq!(refused.code, Some(2));
-    assert!(
-        refused.stderr.contains("choosing on the validation split: `split = \"valid\"`"),
-        "{}",
-        refused.stderr
+    project.refuses(
+        2,
+        &[&["eval", RUN, "--corpus", "whole"], &asked[..]].concat(),
+        &["choosing on the validation split: `split = \"valid\"`", "one value in place of a list"],
     );
-    assert!(refused.stderr.contains("one value in place of a list"), "{}", refused.stderr);
     let search = "{ kind = \"longrope\", search = { length = 40 } }";
     let short = ["--protocol", "repeated_text", "--lengths", "64", "--extend", search];
-    let refused = project.run(&[&["eval", RUN], &short[..]].concat());
-    assert_eq!(refused.code, Some(2));
-    assert!(refused.stderr.contains("it must reach back to a copy of the passage"), "{}", refused.stderr);
+    project.refuses(
+        2,
+        &[&["eval", RUN], &short[..]].concat(),
+        &["it must reach back to a copy of the passage"],
+    );
 }
 
 #[test]
@@ -273,10 +261,9 @@ fn a_task_that_cannot_be_asked_is_refused_before_training() {
     let project = Project::new();
     let refused = |kind: &str, more: &[&str]| {
         task(&project, kind);
-        let outcome = project.run(&[&["train", "--config", "small.toml"], more].concat());
-        assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+        let outcome = project.refused(2, &[&["train", "--config", "small.toml"], more].concat());
         assert!(!project.exists("runs"));
-        outcome.stderr
+        outcome
     };
     assert!(refused("passkey", &[]).contains("`train.length = 32` is not allowed"));
     assert!(refused("copyy", &[]).contains("data.task.kind"));
@@ -315,14 +302,13 @@ fn readings_are_compared_with_the_one_that_is_named() {
     assert_eq!(of(&other, "direct", 64).difference.as_ref().unwrap().against["kind"], "linear");
 
     let report = |more: &[&str]| {
-        let outcome = project.run(&[&["report", RUN], more].concat());
-        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-        String::from_utf8(project.read(&format!("{RUN}/results.md"))).unwrap()
+        project.ok(&[&["report", RUN], more].concat());
+        project.text(&format!("{RUN}/results.md"))
     };
     assert!(report(&[]).contains("minus that of linear, in nats"), "as it was evaluated");
     let kept = project.read(&file);
     assert!(report(&["--against", "window_baseline"]).contains("minus that of window_baseline"));
-    let csv = String::from_utf8(project.read(&format!("{RUN}/results.csv"))).unwrap();
+    let csv = project.text(&format!("{RUN}/results.csv"));
     assert!(csv.contains(",against,difference,difference_se,") && csv.contains(",window_baseline,"), "{csv}");
     assert_eq!(project.read(&file), kept, "a report changes no row");
 
@@ -333,8 +319,6 @@ fn readings_are_compared_with_the_one_that_is_named() {
         ("report", "yarn", "no row is the reading"),
     ] {
         let more: &[&str] = if command == "eval" { &asked } else { &[] };
-        let refused = project.run(&[&[command, RUN, "--against", method], more].concat());
-        assert_eq!(refused.code, Some(2), "{method}: {}", refused.stderr);
-        assert!(refused.stderr.contains(part) && refused.stderr.contains("hint: "), "{}", refused.stderr);
+        project.refuses(2, &[&[command, RUN, "--against", method], more].concat(), &[part, "hint: "]);
     }
 }

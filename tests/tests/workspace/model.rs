@@ -1,5 +1,6 @@
 //! What every encoding and extension must leave true of the model.
 
+use crate::common::models::{self, distance};
 use burn::tensor::{Device, Int, Tensor};
 use longwave_core::Error;
 use longwave_model::config::NamedSize;
@@ -31,27 +32,18 @@ fn all() -> Vec<&'static str> {
 fn model(position: &str) -> Gpt {
     let config = ModelConfig { size: NamedSize::Nano, ..ModelConfig::default() };
     let quoted = if position.starts_with('{') { position.to_owned() } else { format!("'{position}'") };
-    let value = format!("position = {quoted}").parse::<toml::Table>().unwrap().remove("position").unwrap();
-    let position = PositionConfig::from_value(&value, "position").unwrap();
+    let position = models::position(&quoted);
     Gpt::new(&config.resolve(50, LENGTH).unwrap(), &position, &Init::new(0, &Device::flex())).unwrap()
 }
 
 fn tokens(change: Option<usize>) -> Tensor<2, Int> {
-    let ids: Vec<i32> = (0..LENGTH)
-        .map(|i| (i * i % 50) as i32)
-        .enumerate()
-        .map(|(i, id)| if Some(i) == change { 49 } else { id })
-        .collect();
-    Tensor::<1, Int>::from_data(ids.as_slice(), &Device::flex()).reshape([1, LENGTH])
+    let id = |i: usize| if Some(i) == change { 49 } else { (i * i % 50) as i32 };
+    models::tokens(1, (0..LENGTH).map(id).collect())
 }
 
 fn logits(model: &Gpt, reading: &Reading, positions: &Positions, tokens: Tensor<2, Int>) -> Tensor<3> {
     let pass = Pass { tokens, positions, reading, dropout: None };
     model.logits(model.hidden(&pass))
-}
-
-fn distance(a: Tensor<3>, b: Tensor<3>) -> f32 {
-    (a - b).abs().max().into_scalar()
 }
 
 /// The same model read one block of queries at a time: two entries that agree leave nothing to choose.

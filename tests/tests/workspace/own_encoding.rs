@@ -1,7 +1,9 @@
 //! The program of `examples/own-encoding`, a crate outside of this workspace: its encoding and its extension are known to
 //! the whole command line.
 
-use crate::common::{PROGRAM, Project, same};
+use crate::common::{Outcome, PROGRAM, Project, same};
+#[cfg(unix)]
+use crate::common::{signal, wait_until};
 use serde_json::Value;
 
 /// The example, built from the same file.
@@ -10,23 +12,11 @@ const OWN: &str = env!("CARGO_BIN_EXE_longwave-own-encoding");
 /// A project in which the example runs, with its encoding.
 fn project() -> Project {
     let project = Project::with_program(OWN);
-    let config = String::from_utf8(project.read("small.toml")).unwrap();
+    let config = project.text("small.toml");
     let config = config.replace("kind = \"rope\"", "kind = \"log_distance\"\nslope = 0.5");
     project
         .write("small.toml", &config.replace(r#"["direct", "linear", "ntk"]"#, r#"["direct", "sharpen"]"#));
     project
-}
-
-/// Runs the example, which must succeed: stdout and stderr.
-fn done(project: &Project, arguments: &[&str]) -> (String, String) {
-    let outcome = project.run(arguments);
-    assert_eq!(outcome.code, Some(0), "{arguments:?}: {}", outcome.stderr);
-    (outcome.stdout, outcome.stderr)
-}
-
-fn rows(text: &[u8]) -> Vec<Value> {
-    let lines = std::str::from_utf8(text).unwrap().lines();
-    lines.map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 #[test]
@@ -34,9 +24,9 @@ fn it_trains_extends_and_comes_back() {
     let project = project();
     let table = project.train(&["--out", "run"]).stdout;
     assert!(table.lines().any(|line| line.starts_with("sharpen")), "{table}");
-    let config = String::from_utf8(project.read("run/config.toml")).unwrap();
+    let config = project.text("run/config.toml");
     assert!(config.contains("kind = \"log_distance\"\nslope = 0.5"), "{config}");
-    let rows = rows(&project.read("run/results.jsonl"));
+    let rows: Vec<Value> = project.rows("run/results.jsonl");
     let nll = |extend: &str, length: u64| {
         let row = rows.iter().find(|row| row["extend"] == extend && row["length"] == length).unwrap();
         assert_eq!(row["encoding"], "log_distance");
@@ -46,21 +36,17 @@ fn it_trains_extends_and_comes_back() {
     assert!(changed(32) < 1e-9 && changed(64) > 1e-6, "{} {}", changed(32), changed(64));
 
     // Training moved the slopes, which a checkpoint and an export hold.
-    let (shown, _) = done(&project, &["inspect", "run/config.toml", "--json"]);
-    let shown: Value = serde_json::from_str::<Value>(&shown).unwrap()[0].clone();
-    assert_eq!(shown["parameters"], serde_json::json!([["slopes", [2, 2]]]));
-    done(&project, &["export", "run", "exported"]);
-    done(&project, &["import", "exported", "--out", "back"]);
-    let read =
-        |run: &str| done(&project, &["eval", run, "--extend", "sharpen", "--lengths", "2L", "--json"]).0;
-    let nlls: Vec<Value> =
-        ["run", "back"].map(|run| self::rows(read(run).as_bytes())[0]["nll"].clone()).into();
-    assert_eq!(nlls[0], nlls[1]);
-    let text = done(
-        &project,
-        &["generate", "run", "--prompt", "the wave", "--max-tokens", "4", "--extend", "sharpen"],
-    )
-    .0;
+    let shown = project.ok(&["inspect", "run/config.toml", "--json"]).json();
+    assert_eq!(shown[0]["parameters"], serde_json::json!([["slopes", [2, 2]]]));
+    project.ok(&["export", "run", "exported"]);
+    project.ok(&["import", "exported", "--out", "back"]);
+    let [run, back] = ["run", "back"].map(|run| {
+        let read = project.ok(&["eval", run, "--extend", "sharpen", "--lengths", "2L", "--json"]);
+        read.rows::<Value>()[0]["nll"].clone()
+    });
+    assert_eq!(run, back);
+    let generate = ["generate", "run", "--prompt", "the wave", "--max-tokens", "4", "--extend", "sharpen"];
+    let text = project.ok(&generate).stdout;
     assert!(!text.is_empty());
 }
 
@@ -72,16 +58,11 @@ fn a_training_that_was_stopped_ends_with_the_same_bits() {
     project.train(&["--out", "whole", "--set", STEPS]);
     let arguments = ["train", "--config", "small.toml", "--device", "cpu", "--out", "parts", "--set", STEPS];
     let child = project.start(&arguments);
-    let start = std::time::Instant::now();
-    while !project.exists("parts/checkpoints/last.safetensors") {
-        assert!(start.elapsed().as_secs() < 120, "no checkpoint");
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
-    let asked = std::process::Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
-    assert!(asked.success());
-    let stopped = child.wait_with_output().unwrap();
-    assert_eq!(stopped.status.code(), Some(130), "{}", String::from_utf8_lossy(&stopped.stderr));
-    done(&project, &[&arguments[..], &["--resume"]].concat());
+    wait_until("a checkpoint", || project.exists("parts/checkpoints/last.safetensors"));
+    signal("-TERM", &child.id().to_string());
+    let stopped = Outcome::at_end(child);
+    assert_eq!(stopped.code, Some(130), "{}", stopped.stderr);
+    project.ok(&[&arguments[..], &["--resume"]].concat());
     let last = |run: &str| project.path(&format!("{run}/checkpoints/last.safetensors"));
     assert!(same(&last("whole"), &last("parts")));
 }
@@ -89,11 +70,11 @@ fn a_training_that_was_stopped_ends_with_the_same_bits() {
 #[test]
 fn lists_and_messages_name_it() {
     let project = project();
-    let (schema, _) = done(&project, &["schema"]);
+    let schema = project.ok(&["schema"]).stdout;
     for text in ["\"log_distance\"", "\"sharpen\"", "What the penalty of a key at distance n"] {
         assert!(schema.contains(text), "{text} is not in the schema");
     }
-    let (list, _) = done(&project, &["inspect", "--list"]);
+    let list = project.ok(&["inspect", "--list"]).stdout;
     let line = |start: &str| list.lines().find(|line| line.starts_with(start)).unwrap().to_owned();
     let encoding = "| `log_distance` | a penalty that grows with the logarithm of the distance | \
                     examples/own-encoding | a bias on the logits | `slopes [layers, heads]` |";
@@ -111,8 +92,11 @@ fn lists_and_messages_name_it() {
     let extension = set("evaluate.extend=[\"sharpn\"]");
     assert!(extension.ends_with("hint: did you mean `sharpen`?\n"), "{extension}");
     // What does not apply to it names what does.
-    let ntk = project.refused(2, &["inspect", "small.toml", "--extend", "ntk"]);
-    assert!(ntk.contains("`ntk` does not apply to `log_distance`") && ntk.contains("`sharpen`"), "{ntk}");
+    project.refuses(
+        2,
+        &["inspect", "small.toml", "--extend", "ntk"],
+        &["`ntk` does not apply to `log_distance`", "`sharpen`"],
+    );
     // The program without it does not know it.
     let plain = std::process::Command::new(PROGRAM)
         .args(["validate", "small.toml"])
@@ -129,7 +113,7 @@ fn it_stands_beside_others_in_a_stack() {
         "position={ kind = \"mixed\", layers = [{ kind = \"log_distance\", window = 16 }, \"rope\"] }";
     let table = project.train(&["--set", layers, "--out", "run"]).stdout;
     assert!(table.contains("Perplexity of small"), "{table}");
-    let rows = rows(&project.read("run/results.jsonl"));
+    let rows: Vec<Value> = project.rows("run/results.jsonl");
     assert!(rows.iter().all(|row| row["encoding"] == "log_distance[16]/rope"), "{}", rows[0]);
 }
 
@@ -142,10 +126,11 @@ fn a_study_compares_it() {
          \"log_distance\"]\n[[evaluate]]\nlengths = [32, 64]\nextend = [\"direct\", \"sharpen\"]\nonly = { encoding \
          = [\"rope\", \"log_distance\"] }\n[[claim]]\nsays = \"log_distance < rope at 2L\"\n",
     );
-    let (stdout, stderr) = done(&project, &["study", "study.toml", "--devices", "cpu", "--jobs", "2"]);
+    let Outcome { stdout, stderr, .. } =
+        project.ok(&["study", "study.toml", "--devices", "cpu", "--jobs", "2"]);
     let line = stdout.lines().find(|line| line.contains("log_distance") && line.contains("sharpen"));
     assert!(line.is_some(), "{stdout}\n{stderr}");
-    let results = String::from_utf8(project.read("runs/studies/own/results.csv")).unwrap();
+    let results = project.text("runs/studies/own/results.csv");
     assert_eq!(
         results.lines().filter(|line| line.contains(",log_distance,sharpen,")).count(),
         2,
@@ -165,6 +150,6 @@ fn the_guide_shows_it() {
 #[test]
 fn its_config_is_valid() {
     let config = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/own-encoding/config.toml");
-    let (stdout, stderr) = done(&project(), &["validate", config]);
+    let Outcome { stdout, stderr, .. } = project().ok(&["validate", config]);
     assert!(!stdout.is_empty() && !stderr.contains("warning"), "{stdout}{stderr}");
 }

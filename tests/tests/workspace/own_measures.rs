@@ -8,7 +8,7 @@ const OWN: &str = env!("CARGO_BIN_EXE_longwave-own-measures");
 
 fn project() -> Project {
     let project = Project::with_program(OWN);
-    let config = String::from_utf8(project.read("small.toml")).unwrap();
+    let config = project.text("small.toml");
     project.write("small.toml", &config.replace("windows_per_document = 2", "protocol = \"opening\""));
     project
 }
@@ -20,8 +20,7 @@ fn tables_and_rows_have_them() {
     let title = "Sure tokens in % of small (rope): opening, test split\nthe first tokens of each document; 96 to 192 tokens";
     assert!(table.starts_with(title), "{table}");
     assert!(table.contains("Perplexity of small (rope): opening, test split"), "{table}");
-    let rows = String::from_utf8(project.read("run/results.jsonl")).unwrap();
-    for row in rows.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
+    for row in project.rows::<Value>("run/results.jsonl") {
         let sums = row["per_document"]["sure_tokens"].as_array().unwrap();
         let sure: u64 = sums.iter().map(|sum| sum.as_u64().unwrap()).sum();
         let share = row["sure"].as_f64().unwrap();
@@ -45,8 +44,7 @@ fn messages_and_lists_name_them() {
     );
     let key = refused("evaluate.windows_per_document=3");
     assert!(key.contains("it has no meaning for `protocol = \"opening\"`"), "{key}");
-    let metric = project.refused(2, &["compare", "a", "b", "--metric", "sur"]);
-    assert!(metric.contains("it must be one of `loss`") && metric.contains("`sure`"), "{metric}");
+    project.refuses(2, &["compare", "a", "b", "--metric", "sur"], &["it must be one of `loss`", "`sure`"]);
     assert!(project.run(&["eval", "--help"]).stdout.contains("`opening`"));
     assert!(project.run(&["schema"]).stdout.contains("\"const\": \"opening\""));
 }
@@ -60,10 +58,9 @@ fn a_study_makes_claims_about_the_metric() {
          [[evaluate]]\nprotocol = \"opening\"\nlengths = [32, 64]\n[[claim]]\nsays = \"alibi > rope at 2L\"\n\
          metric = \"sure\"\nover = \"documents\"\n",
     );
-    let outcome = project.run(&["study", "study.toml", "--devices", "cpu"]);
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-    let csv = String::from_utf8(project.read("runs/studies/own/results.csv")).unwrap();
+    project.ok(&["study", "study.toml", "--devices", "cpu"]);
+    let csv = project.text("runs/studies/own/results.csv");
     assert!(csv.lines().next().unwrap().contains(",sure,sure_se"), "{csv}");
-    let study = String::from_utf8(project.read("runs/studies/own/study.md")).unwrap();
+    let study = project.text("runs/studies/own/study.md");
     assert!(study.contains("Sure tokens in %") && study.contains("alibi > rope at 2L"), "{study}");
 }

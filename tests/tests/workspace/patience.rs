@@ -1,7 +1,7 @@
 //! The step of the best validation: it is named where it was better than the end, read in its place, and waited for.
 
 use crate::common::trainer::{metrics, train_until};
-use crate::common::{Project, same};
+use crate::common::{Project, same, set};
 use longwave_train::{Checkpoint, Outcome};
 use serde_json::Value;
 
@@ -27,18 +27,13 @@ pub fn validate_otherwise(project: &Project) {
 /// Sixty steps of which one in the middle validates best.
 const OVERFITS: [&str; 3] = ["train.steps=60", "train.validate_every=5", "train.learning_rate=0.01"];
 
-fn set<'a>(changes: &[&'a str]) -> Vec<&'a str> {
-    changes.iter().flat_map(|change| ["--set", change]).collect()
-}
-
 fn train(project: &Project, changes: &[&str], more: &[&str]) -> String {
     project.train(&[&set(&[&OVERFITS, changes].concat())[..], more].concat()).stderr
 }
 
 /// Trains in this process, and stops when asked so often.
 fn until(project: &Project, folder: &str, asked: usize, changes: &[&str]) -> Outcome {
-    let changes: Vec<String> = [&OVERFITS, changes].concat().into_iter().map(str::to_owned).collect();
-    train_until(project, folder, asked, &changes, &burn::tensor::Device::flex())
+    train_until(project, folder, asked, &[&OVERFITS, changes].concat())
 }
 
 /// The validations of a run: steps and losses.
@@ -61,9 +56,7 @@ fn stop(validations: &[(u64, f64)], patience: usize) -> u64 {
 }
 
 fn rows(project: &Project, arguments: &[&str]) -> Vec<Value> {
-    let outcome = project.run(&[&["eval"], arguments, &["--json", "--device", "cpu"]].concat());
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-    outcome.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    project.ok(&[&["eval"], arguments, &["--json", "--device", "cpu"]].concat()).rows()
 }
 
 /// What rows are of, and their losses.
@@ -88,11 +81,11 @@ fn an_overfitted_run_names_its_best_step_and_reads_it() {
         told.contains(&format!("{sentence}; hint: `evaluate.checkpoints = \"best\"` reads it")),
         "{told}"
     );
-    let page = String::from_utf8(project.read("end/report.html")).unwrap();
+    let page = project.text("end/report.html");
     assert!(page.contains(&sentence[1..]), "the page names it");
     let told = project.run(&["report", "end"]).stderr;
     assert!(told.contains(&sentence[1..]), "{told}");
-    assert!(String::from_utf8(project.read("end/results.md")).unwrap().contains(&sentence[1..]));
+    assert!(project.text("end/results.md").contains(&sentence[1..]));
     let of_end = rows(&project, &["end"]);
     assert!(read(&of_end).iter().all(|row| (row.0, row.1) == ("last", 60)));
     // The same numbers, whoever asks for them.
@@ -103,7 +96,7 @@ fn an_overfitted_run_names_its_best_step_and_reads_it() {
     assert!(told.contains(&format!("{sentence}; the evaluations read it")), "{told}");
     assert_eq!(read(&rows(&project, &["chosen"])), read(&of_best));
     assert_eq!(read(&rows(&project, &["end", "--checkpoint", "best"])), read(&of_best));
-    let page = String::from_utf8(project.read("chosen/report.html")).unwrap();
+    let page = project.text("chosen/report.html");
     assert!(!page.contains("was better on validation") && page.contains("best checkpoint"));
     // A checkpoint that is named is read alone.
     assert_eq!(read(&rows(&project, &["chosen", "--checkpoint", "last"])), read(&of_end));
@@ -180,23 +173,17 @@ fn weights_of_a_later_best_step_are_never_taken_for_those_of_an_earlier_one() {
 #[test]
 fn what_has_no_validation_or_no_end_is_refused() {
     let project = project();
-    let refused = |changes: &[&str], more: &[&str]| {
-        let arguments = ["train", "small.toml", "--device", "cpu"];
-        project.refused(2, &[&arguments, &set(changes)[..], more].concat())
+    let refused = |name: &str, changes: &[&str]| {
+        let arguments = [&["train", "small.toml", "--device", "cpu"], &set(changes)[..]].concat();
+        insta::assert_snapshot!(name, project.refused(2, &arguments));
     };
-    insta::assert_snapshot!("a_patience_of_nothing", refused(&["train.patience=0"], &[]));
-    insta::assert_snapshot!(
-        "a_patience_before_a_stage",
-        refused(&["train.patience=2", "stage=[{ length = 64, steps = 3 }]"], &[])
-    );
+    refused("a_patience_of_nothing", &["train.patience=0"]);
+    refused("a_patience_before_a_stage", &["train.patience=2", "stage=[{ length = 64, steps = 3 }]"]);
     let steps = ["train.patience=2", "train.keep_checkpoints=2", "evaluate.0.checkpoints=[2, 4]"];
-    insta::assert_snapshot!("steps_that_a_patience_may_not_reach", refused(&steps, &[]));
+    refused("steps_that_a_patience_may_not_reach", &steps);
     std::fs::remove_dir_all(project.path("corpus/valid")).unwrap();
-    insta::assert_snapshot!("a_patience_without_validation", refused(&["train.patience=2"], &[]));
-    insta::assert_snapshot!(
-        "the_best_step_without_validation",
-        refused(&["evaluate.0.checkpoints=best"], &[])
-    );
+    refused("a_patience_without_validation", &["train.patience=2"]);
+    refused("the_best_step_without_validation", &["evaluate.0.checkpoints=best"]);
     assert!(!project.exists("runs"), "nothing is written");
     let project = self::project();
     train(&project, &["train.patience=3"], &["--out", "run"]);

@@ -22,25 +22,19 @@ fn losses_in_bf16_are_those_of_f32_within_the_bound() {
     hold_losses(Precision::Bf16, &Device::flex(), 2);
 }
 
-fn changes(more: &[&str]) -> Vec<String> {
-    ["train.precision=f16", "train.steps=12", "evaluate=[]"]
-        .iter()
-        .chain(more)
-        .map(|&change| change.to_owned())
-        .collect()
-}
+const HALF: [&str; 3] = ["train.precision=f16", "train.steps=12", "evaluate=[]"];
 
 const LAST: &str = "checkpoints/last.safetensors";
 
 /// Two steps of a run in f16; then its loss scale becomes far too large.
-fn with_too_large_a_scale(project: &Project, folder: &str, changes: &[String]) {
+fn with_too_large_a_scale(project: &Project, folder: &str) {
     let device = Device::flex();
-    assert_eq!(train_until(project, folder, 4, changes, &device), Outcome::Interrupted);
+    assert_eq!(train_until(project, folder, 4, &HALF), Outcome::Interrupted);
     let path = project.path(folder).join(LAST);
     let saved = Checkpoint::load(&path).unwrap();
     assert_eq!((saved.meta.step, saved.meta.skipped), (2, 0));
     assert_eq!(saved.meta.loss_scale, Some(LossScale { factor: 65_536.0, steady: 2 }));
-    let config = Config::load(&project.path("small.toml"), changes).unwrap().run;
+    let config = Config::load(&project.path("small.toml"), &HALF.map(str::to_owned)).unwrap().run;
     let resolved = config.model.resolve(256, config.train.length).unwrap();
     let model = restore(
         &config,
@@ -57,10 +51,9 @@ fn with_too_large_a_scale(project: &Project, folder: &str, changes: &[String]) {
 #[test]
 fn steps_that_overflow_are_left_out_and_counted_and_a_stop_changes_nothing() {
     let project = Project::new();
-    let (changes, device) = (changes(&[]), Device::flex());
-    with_too_large_a_scale(&project, "whole", &changes);
+    with_too_large_a_scale(&project, "whole");
     let before = Checkpoint::load(&project.path("whole").join(LAST)).unwrap();
-    assert_eq!(train_until(&project, "whole", usize::MAX, &changes, &device), Outcome::Done);
+    assert_eq!(train_until(&project, "whole", usize::MAX, &HALF), Outcome::Done);
 
     let metrics_of = |folder: &str| metrics(&project, folder);
     let whole = metrics_of("whole");
@@ -80,13 +73,13 @@ fn steps_that_overflow_are_left_out_and_counted_and_a_stop_changes_nothing() {
     assert_eq!(last.meta.loss_scale, Some(LossScale { factor, steady: 10 - skipped as u64 }));
 
     // Stopped among the steps that are left out, and after them; two passes make a step.
-    with_too_large_a_scale(&project, "stopped", &changes);
-    assert_eq!(train_until(&project, "stopped", 3, &changes, &device), Outcome::Interrupted);
+    with_too_large_a_scale(&project, "stopped");
+    assert_eq!(train_until(&project, "stopped", 3, &HALF), Outcome::Interrupted);
     let stopped = Checkpoint::load(&project.path("stopped").join(LAST)).unwrap();
     assert_eq!((stopped.meta.step, stopped.meta.skipped), (3, 1));
     assert_eq!(stopped.parameters(), before.parameters(), "a step that is left out changes no weight");
-    assert_eq!(train_until(&project, "stopped", 2 * skipped, &changes, &device), Outcome::Interrupted);
-    assert_eq!(train_until(&project, "stopped", usize::MAX, &changes, &device), Outcome::Done);
+    assert_eq!(train_until(&project, "stopped", 2 * skipped, &HALF), Outcome::Interrupted);
+    assert_eq!(train_until(&project, "stopped", usize::MAX, &HALF), Outcome::Done);
     assert!(same(&project.path("whole").join(LAST), &project.path("stopped").join(LAST)));
     let told = |folder: &str| {
         metrics_of(folder).into_iter().map(|m| (m.step, m.loss, m.loss_scale, m.skipped)).collect::<Vec<_>>()
@@ -102,9 +95,9 @@ fn a_gradient_that_overflows_without_a_scale_is_an_error() {
         "small.toml",
         &common::CONFIG.replace("steps = 6", "steps = 6\nlearning_rate = 1e9\nclip = 0.0"),
     );
-    let outcome = project.run(&["train", "--config", "small.toml", "--set", "train.precision=f16"]);
-    assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("f16 ends at 65,504"), "{}", outcome.stderr);
+    project
+        .run(&["train", "--config", "small.toml", "--set", "train.precision=f16"])
+        .refuses(1, &["f16 ends at 65,504"]);
 }
 
 #[test]
@@ -112,7 +105,7 @@ fn the_precision_is_told() {
     let project = Project::new();
     let outcome = project.train(&["--set", "train.precision=bf16"]);
     assert!(outcome.stderr.contains("6 steps of 8 x 32 tokens, 1,536 tokens in all, linear maps in bf16"));
-    let resolved = String::from_utf8(project.read("runs/small-0/config.toml")).unwrap();
+    let resolved = project.text("runs/small-0/config.toml");
     assert!(resolved.contains("precision = \"bf16\""), "{resolved}");
     let validated = project.run(&["validate", "small.toml", "--set", "train.precision=bf16"]);
     assert!(validated.stdout.contains("precision = \"bf16\""), "{}", validated.stdout);
@@ -139,13 +132,8 @@ fn evaluation_is_in_f32() {
     )
     .unwrap();
     checkpoint::save(&project.path("full").join(LAST), &model, None, &[], &full.meta).unwrap();
-    let losses = |run: &str| {
-        let outcome = project.run(&["eval", run, "--json", "--lengths", "32,64", "--device", "cpu"]);
-        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-        let row =
-            |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["nll"].as_f64().unwrap();
-        outcome.stdout.lines().map(row).collect::<Vec<_>>()
-    };
+    let losses =
+        |run: &str| project.ok(&["eval", run, "--json", "--lengths", "32,64", "--device", "cpu"]).losses();
     assert!(losses("half").len() >= 2);
     assert_eq!(losses("half"), losses("full"));
 }

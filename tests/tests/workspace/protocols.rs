@@ -7,10 +7,7 @@ const RUN: &str = "runs/small-0";
 
 /// Evaluates the run, which must succeed, and gives the rows.
 fn eval(project: &Project, more: &[&str]) -> Vec<ResultRow> {
-    let outcome =
-        project.run(&[&["eval", RUN, "--device", "cpu", "--json", "--extend", "direct"], more].concat());
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-    outcome.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    project.ok(&[&["eval", RUN, "--device", "cpu", "--json", "--extend", "direct"], more].concat()).rows()
 }
 
 fn of<'a>(rows: &'a [ResultRow], extend: &str, length: usize) -> &'a ResultRow {
@@ -30,7 +27,7 @@ fn every_length_scores_the_same_tokens() {
         let rows = eval(&project, &["--protocol", protocol, "--lengths", "32,64,128"]);
         assert!(rows.iter().all(|row| row.settings.keys.get("max_length") == Some(128)), "{protocol}");
         assert!(rows.iter().all(|row| scored(row) == scored(&rows[0])), "{protocol}");
-        let table = String::from_utf8(project.read(&format!("{RUN}/results.md"))).unwrap();
+        let table = project.text(&format!("{RUN}/results.md"));
         assert!(table.contains("over the tokens of windows of 128, up to 2 of each document"), "{table}");
         assert!(!table.contains(note), "{table}");
     }
@@ -42,7 +39,7 @@ fn every_length_scores_the_same_tokens() {
     let rows = eval(&project, &asked);
     assert_ne!(scored(of(&rows, "direct", 48)), scored(of(&rows, "direct", 128)));
     for file in ["results.md", "report.html"] {
-        let text = String::from_utf8(project.read(&format!("{RUN}/{file}"))).unwrap().to_lowercase();
+        let text = project.text(&format!("{RUN}/{file}")).to_lowercase();
         assert!(text.contains(note), "{file}");
     }
     let terminal = project.run(&[&["eval", RUN, "--extend", "direct"], &asked[..]].concat());
@@ -64,10 +61,9 @@ fn the_window_baseline_loses_the_copy_of_repeated_text() {
     let table = project.run(&["eval", RUN, "--protocol", "repeated_text", "--extend", "direct"]);
     assert!(table.stdout.contains("Accuracy in % of small (rope): repeated_text"), "{}", table.stdout);
     assert!(table.stdout.contains("(each copy is in reach from 64 tokens on)"), "{}", table.stdout);
-    let refused = project.run(&["eval", RUN, "--protocol", "repeated_text", "--lengths", "L"]);
-    assert_eq!(refused.code, Some(2));
+    let refused = project.refused(2, &["eval", RUN, "--protocol", "repeated_text", "--lengths", "L"]);
     for part in ["`eval.lengths = 32`", "that takes 64 tokens", "hint: add a length of 64 tokens or more"] {
-        assert!(refused.stderr.contains(part), "no `{part}` in {}", refused.stderr);
+        assert!(refused.contains(part), "no `{part}` in {refused}");
     }
 }
 

@@ -1,11 +1,12 @@
 //! What shows a run: its progress, and the files of its results, which show all rows or say that they do not.
 
-use crate::common::Project;
+use crate::common::trainer::metrics;
+use crate::common::{Project, wait_until};
 
 const RUN: &str = "runs/small-0";
 
 fn text(project: &Project, name: &str) -> String {
-    String::from_utf8(project.read(&format!("{RUN}/{name}"))).unwrap()
+    project.text(&format!("{RUN}/{name}"))
 }
 
 #[test]
@@ -19,9 +20,8 @@ fn training_counts_its_steps_and_ends_with_loss_and_time() {
     assert!(line("training step 3/6  smoothed loss ").contains("  validation loss "));
     let end = line("trained   to step 6 of 6 in 0:");
     // The last line of the log has the same losses.
-    let metrics = text(&project, "metrics.jsonl");
-    let last: serde_json::Value = serde_json::from_str(metrics.lines().last().unwrap()).unwrap();
-    let (loss, valid) = (last["loss"].as_f64().unwrap(), last["valid_loss"].as_f64().unwrap());
+    let last = metrics(&project, RUN).pop().unwrap();
+    let (loss, valid) = (last.loss, last.valid_loss.unwrap());
     assert!(
         end.contains(&format!("; loss {loss:.3} (ppl {:.1}) in the last step, smoothed loss ", loss.exp())),
         "{end}"
@@ -40,8 +40,7 @@ fn an_evaluation_renews_tables_charts_and_page() {
     for format in [&[][..], &["--json"]] {
         let extend = if format.is_empty() { "yarn" } else { "rerope" };
         let asked = ["eval", RUN, "--device", "cpu", "--extend", extend];
-        let outcome = project.run(&[&asked[..], format].concat());
-        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        let outcome = project.ok(&[&asked[..], format].concat());
         assert!(outcome.stderr.contains("wrote report.html, results.md"), "{}", outcome.stderr);
         let rows = text(&project, "results.jsonl").lines().count();
         assert_eq!(text(&project, "results.csv").lines().count(), 1 + rows);
@@ -84,8 +83,7 @@ fn the_command_below_a_table_measures_its_numbers_again() {
     for command in commands {
         let words = words_of(command);
         let words: Vec<&str> = words.iter().map(String::as_str).chain(["--device", "cpu"]).collect();
-        let outcome = project.run(&words);
-        assert_eq!(outcome.code, Some(0), "{command}: {}", outcome.stderr);
+        project.ok(&words);
         // A row that differed in anything would be another row.
         assert_eq!(text(&project, "results.jsonl"), rows, "{command}");
     }
@@ -112,14 +110,13 @@ fn the_loss_by_position_has_a_table_beside_its_chart() {
     let project = Project::new();
     project.train(&["--set", "evaluate=[]"]);
     let outcome =
-        project.run(&["eval", RUN, "--protocol", "by_position", "--lengths", "64", "--device", "cpu"]);
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        project.ok(&["eval", RUN, "--protocol", "by_position", "--lengths", "64", "--device", "cpu"]);
     let title = "Loss by position of small (rope), at 64 tokens, test split";
     let mut table = outcome.stdout.lines().skip_while(|line| *line != title).skip(3);
     let header: Vec<&str> = table.next().unwrap_or_default().split_whitespace().collect();
     assert_eq!(header, ["extend", "1-8", "9-16", "17-24", "25-32", "33-40", "41-48", "49-56", "57-64"]);
     // Each cell is the mean of two buckets of 4 places, which are scored equally often.
-    let rows = longwave_eval::row::read_rows(&project.path(RUN).join("results.jsonl")).unwrap();
+    let rows = project.results(RUN);
     let direct = rows.iter().find(|row| row.extend == "direct").unwrap();
     let places = direct.positions.as_ref().unwrap();
     let line = table.find(|line| line.starts_with("direct ")).unwrap();
@@ -138,11 +135,7 @@ fn the_loss_by_position_has_a_table_beside_its_chart() {
 fn tables_and_figures_come_in_the_forms_of_a_paper() {
     let project = Project::new();
     project.train(&["--out", "run"]);
-    let printed = |arguments: &[&str]| {
-        let outcome = project.run(arguments);
-        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-        outcome.stdout
-    };
+    let printed = |arguments: &[&str]| project.ok(arguments).stdout;
     let latex = printed(&["eval", "run", "--extend", "ntk", "--format", "latex"]);
     assert!(latex.contains("\\begin{tabular}") && latex.contains("ntk & "), "{latex}");
     let csv = printed(&["report", "run", "--format", "csv"]);
@@ -175,8 +168,7 @@ fn tables_and_figures_come_in_the_forms_of_a_paper() {
 fn one_figure_of_a_run_or_a_study_is_all_that_is_written() {
     let project = Project::new();
     project.write("s.toml", "name = \"s\"\nbase = \"small.toml\"\nseeds = 2\n");
-    let studied = project.run(&["study", "s.toml"]);
-    assert_eq!(studied.code, Some(0), "{}", studied.stderr);
+    project.ok(&["study", "s.toml"]);
     project.train(&["--out", "run"]);
     std::fs::remove_file(project.path("run/report.html")).unwrap();
     std::fs::remove_file(project.path("runs/studies/s/study.md")).unwrap();
@@ -184,11 +176,10 @@ fn one_figure_of_a_run_or_a_study_is_all_that_is_written() {
         for kind in ["svg", "png", "pdf"] {
             let file = format!("out-{bars}.{kind}");
             let told =
-                project.run(&["report", folder, "--figure", &file, "--width", "12cm", "--font-size", "8pt"]);
-            assert_eq!(told.code, Some(0), "{}", told.stderr);
+                project.ok(&["report", folder, "--figure", &file, "--width", "12cm", "--font-size", "8pt"]);
             assert!(told.stderr.contains(&format!("wrote {file}: Perplexity of ")), "{}", told.stderr);
         }
-        let drawn = String::from_utf8(project.read(&format!("out-{bars}.svg"))).unwrap();
+        let drawn = project.text(&format!("out-{bars}.svg"));
         assert!(drawn.starts_with("<svg width=\"340.16pt\""), "{drawn:.200}");
         for label in ["direct", "linear", "ntk", "window_baseline", "32", "64", "2L"] {
             assert!(drawn.lines().any(|line| line.trim() == label), "{folder}: no `{label}`");
@@ -196,11 +187,14 @@ fn one_figure_of_a_run_or_a_study_is_all_that_is_written() {
         assert_eq!(drawn.contains("one standard deviation over seeds"), bars, "{folder}");
     }
     assert!(!project.exists("run/report.html") && !project.exists("runs/studies/s/study.md"));
-    let said = project.refused(2, &["report", "run", "--figure", "figure.eps"]);
-    assert!(said.contains("hint: end its name with `.svg`, `.png` or `.pdf`"), "{said}");
+    project.refuses(
+        2,
+        &["report", "run", "--figure", "figure.eps"],
+        &["hint: end its name with `.svg`, `.png` or `.pdf`"],
+    );
     project.refused(2, &["report", "run", "--figure", "a.svg", "--pdf"]);
     project.train(&["--out", "one", "--set", "evaluate=[{ lengths = [32] }]"]);
-    assert!(project.refused(1, &["report", "one", "--figure", "a.svg"]).contains("at two lengths"));
+    project.refuses(1, &["report", "one", "--figure", "a.svg"], &["at two lengths"]);
 }
 
 #[test]
@@ -209,14 +203,8 @@ fn a_table_keeps_its_errors_in_a_narrow_terminal() {
     let lengths = "evaluate=[{ lengths = [32, 64, 96, 128, 160], windows_per_document = 1 }]";
     project.train(&["--out", "run", "--set", lengths]);
     for (columns, tables) in [(80, 2), (60, 2), (200, 1)] {
-        let output = std::process::Command::new(crate::common::PROGRAM)
-            .args(["eval", "run", "--device", "cpu"])
-            .current_dir(project.path(""))
-            .env("COLUMNS", columns.to_string())
-            .env("LONGWAVE_CACHE", project.path(".cache"))
-            .output()
-            .unwrap();
-        let text = String::from_utf8(output.stdout).unwrap();
+        let eval = ["eval", "run", "--device", "cpu"];
+        let text = project.run_with("COLUMNS", &columns.to_string(), &eval).stdout;
         assert!(text.lines().all(|line| line.chars().count() <= columns), "{columns}: {text}");
         // Five lengths and a difference of one, each with its error.
         assert_eq!(text.matches(" ±").count(), 2 * 5 + 1, "{columns}: {text}");
@@ -233,16 +221,10 @@ fn an_unfinished_run_is_evaluated_with_a_warning() {
     let project = Project::new();
     let long = ["--set", "train.steps=100000", "--set", "train.checkpoint_every=2", "--out", "run"];
     let mut training = project.start(&[&["train", "small.toml", "--device", "cpu"], &long[..]].concat());
-    for _ in 0..6_000 {
-        if project.exists("run/checkpoints/previous.safetensors") {
-            break;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
+    wait_until("two checkpoints", || project.exists("run/checkpoints/previous.safetensors"));
     training.kill().unwrap();
     training.wait().unwrap();
-    let outcome = project.run(&["eval", "run", "--lengths", "32", "--device", "cpu"]);
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let outcome = project.ok(&["eval", "run", "--lengths", "32", "--device", "cpu"]);
     let warning = "the training of `run` is not finished: its checkpoint `last` is of step ";
     assert!(outcome.stderr.contains(warning), "{}", outcome.stderr);
     assert!(
@@ -257,14 +239,13 @@ fn the_reference_has_every_field_that_is_written() {
     let project = Project::new();
     project.train(&[]);
     let asked = ["--protocol", "by_position", "--tokens", "tokens.jsonl"];
-    let outcome = project.run(&[&["eval", RUN, "--device", "cpu"], &asked[..]].concat());
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    project.ok(&[&["eval", RUN, "--device", "cpu"], &asked[..]].concat());
     let reference = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/src/reference/results.md");
     let reference = std::fs::read_to_string(reference).unwrap();
     let lines = reference.lines().filter(|line| line.starts_with('|'));
     assert!(lines.clone().all(|line| line.ends_with('|')), "a row of a table is one line");
     for file in [&format!("{RUN}/results.jsonl"), &format!("{RUN}/metrics.jsonl"), "tokens.jsonl"] {
-        let text = String::from_utf8(project.read(file)).unwrap();
+        let text = project.text(file);
         for line in text.lines() {
             let fields: serde_json::Map<String, serde_json::Value> = serde_json::from_str(line).unwrap();
             for name in fields.keys() {

@@ -1,16 +1,13 @@
 //! Resonance `RoPE`: wavelengths are whole numbers of tokens, of a model trained so and of a reading.
 
 use crate::common::{CONFIG, Project};
-use serde_json::Value;
 use std::f64::consts::TAU;
 
 /// The turns of each band at 128 tokens, as `inspect` reports them.
 fn wavelengths(project: &Project, set: &str, extend: &str) -> Vec<f64> {
     let arguments =
         ["inspect", "--config", "small.toml", "--set", set, "--length", "128", "--extend", extend, "--json"];
-    let outcome = project.run(&arguments);
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-    let shown: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    let shown = project.ok(&arguments).json();
     let bands = shown[0]["spectrum"]["bands"].as_array().unwrap();
     bands.iter().map(|band| TAU / band["inv_freq_read"].as_f64().unwrap()).collect()
 }
@@ -37,9 +34,8 @@ fn wavelengths_are_rounded_after_scaling_in_training_and_in_reading() {
 fn a_trained_resonance_changes_what_is_read_and_stays_in_the_config() {
     let project = Project::new();
     project.write("small.toml", &CONFIG.replace("kind = \"rope\"", "kind = \"rope\"\nresonance = true"));
-    let outcome = project.run(&["train", "--config", "small.toml", "--out", "run"]);
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-    assert!(String::from_utf8(project.read("run/config.toml")).unwrap().contains("resonance = true"));
+    project.ok(&["train", "--config", "small.toml", "--out", "run"]);
+    assert!(project.text("run/config.toml").contains("resonance = true"));
     // No program elsewhere rounds wavelengths.
     let outcome = project.run(&["export", "run", "out"]);
     assert!(outcome.stderr.contains("`resonance = true`"), "{}", outcome.stderr);
@@ -51,10 +47,9 @@ fn nothing_but_rotations_has_wavelengths_to_round() {
     let project = Project::new();
     project.write("small.toml", &CONFIG.replace("\"rope\"", "\"alibi\"").replace(", \"ntk\"", ""));
     let extend = "evaluate.extend=[{ kind = \"linear\", resonance = true }]";
-    let outcome = project.run(&["train", "--config", "small.toml", "--set", extend]);
-    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+    let outcome = project.refused(2, &["train", "--config", "small.toml", "--set", extend]);
     let message = "`resonance = true` does not apply to `alibi`: it needs an encoding that rotates q and k";
-    assert!(outcome.stderr.contains(message), "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("hint: "), "{}", outcome.stderr);
+    assert!(outcome.contains(message), "{outcome}");
+    assert!(outcome.contains("hint: "), "{outcome}");
     assert!(!project.exists("runs"), "something was written");
 }

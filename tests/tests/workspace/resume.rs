@@ -1,8 +1,9 @@
 //! Runs repeat bit for bit, and so does a run that was stopped anywhere.
 
-use crate::common::trainer;
-use crate::common::trainer::metrics;
-use crate::common::{Project, same};
+use crate::common::trainer::{metrics, train_until};
+use crate::common::{self, Project, same};
+#[cfg(unix)]
+use crate::common::{signal, wait_until};
 use longwave_train::Outcome;
 use longwave_train::run::CheckpointId;
 use std::fs;
@@ -39,16 +40,12 @@ fn unsealed(line: &str) -> String {
     format!("{}}}", &line[..line.rfind(",\"checksum\"").unwrap()])
 }
 
-pub(super) fn train_until(project: &Project, folder: &str, asked: usize, changes: &[String]) -> Outcome {
-    trainer::train_until(project, folder, asked, changes, &burn::tensor::Device::flex())
-}
-
 fn last(project: &Project, folder: &str) -> std::path::PathBuf {
     project.path(folder).join(MODEL)
 }
 
 /// Two passes make a step: an odd count stops between the parts of a batch.
-fn stopped_twice(changes: &[String]) {
+fn stopped_twice(changes: &[impl AsRef<str>]) {
     let project = Project::new();
     assert_eq!(train_until(&project, "whole", usize::MAX, changes), Outcome::Done);
     for (first, second) in [(1, 4), (3, 2), (5, 5)] {
@@ -68,7 +65,7 @@ pub(super) fn steps(project: &Project, folder: &str) -> Vec<(u64, f64)> {
 
 #[test]
 fn a_run_stopped_anywhere_and_twice_ends_with_the_same_bits() {
-    stopped_twice(&[]);
+    stopped_twice(&[""; 0]);
 }
 
 /// Training on numbers with the places of their digits.
@@ -103,7 +100,7 @@ fn an_offset_that_an_encoding_draws_reaches_training() {
 #[test]
 fn so_does_one_with_dropout_a_shuffled_order_and_a_learned_table() {
     let changes = ["model.dropout=0.1", "train.sampling=shuffled", "position.kind=learned", "evaluate=[]"];
-    stopped_twice(&changes.map(str::to_owned));
+    stopped_twice(&changes);
 }
 
 #[test]
@@ -137,14 +134,14 @@ fn so_does_one_that_carries_a_memory() {
         "train.batch_tokens=8192",
         "evaluate=[]",
     ];
-    stopped_twice(&changes.map(str::to_owned));
+    stopped_twice(&changes);
 }
 
 #[test]
 fn so_do_complex_maps_and_a_mixed_stack() {
     let stack = "position={ kind = \"mixed\", layers = [{ kind = \"complex_order\", complex = true }, { encodings = \
                  [\"learned\", \"kerple\"], window = 9, log_n = true }] }";
-    stopped_twice(&[stack, "evaluate=[]"].map(str::to_owned));
+    stopped_twice(&[stack, "evaluate=[]"]);
 }
 
 #[test]
@@ -157,19 +154,19 @@ fn so_does_one_that_muon_moves_through_a_stage() {
         "stage=[{ length = 64, steps = 3, optimizer = \"keep\" }]",
         "evaluate=[]",
     ];
-    stopped_twice(&changes.map(str::to_owned));
+    stopped_twice(&changes);
 }
 
 #[test]
 fn so_does_one_without_norms_and_with_squared_relu() {
     let changes = ["model.norm=dyt", "model.feed_forward=relu_squared", "evaluate=[]"];
-    stopped_twice(&changes.map(str::to_owned));
+    stopped_twice(&changes);
 }
 
 #[test]
 fn so_does_one_that_learns_a_task() {
     let changes = ["data={ task = { kind = \"reverse_string\" } }", "evaluate=[]"];
-    stopped_twice(&changes.map(str::to_owned));
+    stopped_twice(&changes);
 }
 
 #[test]
@@ -181,17 +178,16 @@ fn so_do_stages_with_a_memory_or_positions_of_their_own() {
         "stage=[{ length = 64, steps = 3 }]",
         "evaluate=[]",
     ];
-    stopped_twice(&memory.map(str::to_owned));
+    stopped_twice(&memory);
     let positions =
         "stage=[{ length = 32, steps = 3, extend = \"linear\", positions = { kind = \"pose\" } }]";
-    stopped_twice(&["train.steps=2", positions, "evaluate=[]"].map(str::to_owned));
+    stopped_twice(&["train.steps=2", positions, "evaluate=[]"]);
 }
 
 #[test]
 fn a_memory_that_is_lost_shows() {
     let project = Project::new();
     let changes = ["position={ kind = \"transformer_xl\", memory = 40 }", "train.sampling=sequential"];
-    let changes = changes.map(str::to_owned);
     assert_eq!(train_until(&project, "run", 7, &changes), Outcome::Interrupted);
     let checkpoint = last(&project, "run");
     let stored = longwave_train::Checkpoint::load(&checkpoint).unwrap();
@@ -207,9 +203,7 @@ fn a_memory_that_is_lost_shows() {
 fn rows_that_do_not_continue_cannot_carry_a_memory() {
     let project = Project::new();
     let arguments = ["train", "--config", "small.toml", "--set", "position={ kind = \"xlnet\", memory = 8 }"];
-    let outcome = project.run(&arguments);
-    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("hint: set `train.sampling = \"sequential\"`"), "{}", outcome.stderr);
+    project.refuses(2, &arguments, &["hint: set `train.sampling = \"sequential\"`"]);
 }
 
 #[test]
@@ -264,16 +258,14 @@ fn an_evaluation_again_measures_nothing_also_with_lists_a_search_and_other_proto
     ];
     let eval = |protocol: &str| {
         let first = ["eval", RUN, "--json", "--lengths", "32,64", "--protocol", protocol];
-        let outcome = project.run(&[&first[..], &arguments].concat());
-        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-        outcome
+        project.ok(&[&first[..], &arguments].concat())
     };
     let protocols = ["fixed_target", "non_overlapping", "sliding", "by_position"];
     for protocol in protocols {
         eval(protocol);
     }
     let path = format!("{RUN}/results.jsonl");
-    let rows = String::from_utf8(project.read(&path)).unwrap();
+    let rows = project.text(&path);
     let kept =
         rows.lines().map(|line| unsealed(line).replace("\"device\":\"CPU\"", "\"device\":\"kept\"") + "\n");
     project.write(&path, &kept.collect::<String>());
@@ -300,7 +292,7 @@ fn an_evaluation_again_measures_nothing_also_with_lists_a_search_and_other_proto
     let others: Vec<&str> = text.lines().filter(|line| *line != gone).collect();
     project.write(&path, &(others.join("\n") + "\n"));
     eval("fixed_target");
-    let now = String::from_utf8(project.read(&path)).unwrap();
+    let now = project.text(&path);
     assert_eq!(now.lines().filter(|line| line.contains("\"device\":\"CPU\"")).count(), 1);
     assert_eq!(now.lines().count(), text.lines().count(), "row {index}");
 }
@@ -313,26 +305,17 @@ fn sigterm_writes_a_checkpoint_and_exits_130() {
         ["train", "--config", "small.toml", "--set", "train.steps=100000", "--set", "train.validate_every=5"];
     let child = project.start(&arguments);
     let checkpoint = project.path(RUN).join(MODEL);
-    let start = std::time::Instant::now();
-    while !checkpoint.exists() {
-        assert!(start.elapsed().as_secs() < 120, "no checkpoint");
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
-    let killed =
-        std::process::Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
-    assert!(killed.success());
-    let output = child.wait_with_output().unwrap();
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(130), "{stderr}");
+    wait_until("a checkpoint", || checkpoint.exists());
+    signal("-TERM", &child.id().to_string());
+    let common::Outcome { code, stderr, .. } = common::Outcome::at_end(child);
+    assert_eq!(code, Some(130), "{stderr}");
     assert!(stderr.contains("hint: the same command with `--resume` goes on from there"), "{stderr}");
     let step = longwave_train::Checkpoint::load(&checkpoint).unwrap().meta.step;
     assert!(step >= 5);
     assert!(stderr.contains(&format!("trained   to step {step} of 100,000 in 0:")), "{stderr}");
     // What is read of it says that it is no end.
     for id in ["last", "best"] {
-        let outcome =
-            project.run(&["eval", RUN, "--lengths", "32", "--extend", "direct", "--checkpoint", id]);
-        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        let outcome = project.ok(&["eval", RUN, "--lengths", "32", "--extend", "direct", "--checkpoint", id]);
         let warning =
             format!("it has come to step {step} of 100000; `longwave train` with `--resume` goes on");
         assert!(outcome.stderr.contains(&warning), "{}", outcome.stderr);
@@ -351,8 +334,7 @@ fn a_run_that_was_killed_before_its_config_is_taken_over() {
     };
     leave();
     project.write("runs/small-0/notes.txt", "mine");
-    let message = project.refused(2, &["train", "small.toml", "--device", "cpu"]);
-    assert!(message.contains("is not empty and holds no run"), "{message}");
+    project.refuses(2, &["train", "small.toml", "--device", "cpu"], &["is not empty and holds no run"]);
     fs::remove_file(project.path("runs/small-0/notes.txt")).unwrap();
     // Checkpoints are written after the config.
     fs::remove_dir_all(project.path("runs/small-0/checkpoints")).unwrap();

@@ -1,7 +1,7 @@
 //! `train.on_non_finite = "rollback"`: a batch that spoils a step is left out, and all else stays as it was.
 
 use crate::common::trainer::{Metric, metrics};
-use crate::common::{Project, same};
+use crate::common::{Project, same, set};
 use burn::tensor::Device;
 use longwave_data::Dataset;
 use longwave_experiment::Config;
@@ -40,10 +40,8 @@ fn spoiling(project: &Project, changes: &[&str], batches: &[u64]) -> String {
 }
 
 fn with<'a>(folder: &'a str, changes: &[&'a str]) -> Vec<&'a str> {
-    let mut arguments =
-        vec!["train", "small.toml", "--device", "cpu", "--out", folder, "--resume", "--set", "evaluate=[]"];
-    arguments.extend(changes.iter().flat_map(|change| ["--set", change]));
-    arguments
+    let arguments = ["train", "small.toml", "--device", "cpu", "--out", folder, "--resume"];
+    [&arguments[..], &set(&[&["evaluate=[]"], changes].concat())].concat()
 }
 
 fn left_out(metrics: &[Metric]) -> Vec<(u64, u64)> {
@@ -67,8 +65,7 @@ fn a_batch_that_spoils_a_step_is_left_out_and_told() {
     let project = Project::with_program(PROGRAM);
     let spoiled = spoiled(&project, &[4]);
     let changes = [spoiled.as_str(), "train.checkpoint_every=3", ROLLBACK];
-    let outcome = project.run(&with(RUN, &changes));
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let outcome = project.ok(&with(RUN, &changes));
     for said in [
         "step 5: loss NaN, gradient norm NaN at learning rate ",
         ": what the encoding `nan` makes of the input of `blocks.1` became non-finite first (4096 of 4096 numbers); ",
@@ -87,8 +84,7 @@ fn a_batch_that_spoils_a_step_is_left_out_and_told() {
         assert!(found.iter().all(|metric| metric.resident_mib.is_some_and(|mib| mib > 1.0)), "{found:?}");
     }
 
-    let again = project.run(&with("again", &changes));
-    assert_eq!(again.code, Some(0), "{}", again.stderr);
+    project.ok(&with("again", &changes));
     assert!(same(&project.path(RUN).join(LAST), &project.path("again").join(LAST)));
 }
 
@@ -98,26 +94,19 @@ fn without_the_key_the_run_ends_and_goes_on_with_it() {
     let spoiled = spoiled(&project, &[0, 1, 3]);
     let changes = [spoiled.as_str(), "train.checkpoint_every=2"];
     let rollback = [&changes[..], &[ROLLBACK]].concat();
-    let whole = project.run(&with("whole", &rollback));
-    assert_eq!(whole.code, Some(0), "{}", whole.stderr);
+    project.ok(&with("whole", &rollback));
     assert_eq!(left_out(&metrics(&project, "whole")), [(1, 2), (2, 1)]);
 
-    let outcome = project.run(&with(RUN, &changes));
-    assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("; there is no checkpoint yet\n"), "{}", outcome.stderr);
-    assert!(
-        outcome.stderr.contains("`train.on_non_finite = \"rollback\"` leaves such a batch out\n"),
-        "{}",
-        outcome.stderr
+    project.run(&with(RUN, &changes)).refuses(
+        1,
+        &["; there is no checkpoint yet\n", "`train.on_non_finite = \"rollback\"` leaves such a batch out\n"],
     );
-    let outcome = project.run(&with(RUN, &rollback));
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    project.ok(&with(RUN, &rollback));
     assert!(same(&project.path("whole").join(LAST), &project.path(RUN).join(LAST)));
     assert_eq!(skipped_batches(&project, RUN), [0, 1, 3]);
     // Without it, what is left out stays so.
     let longer = [&changes[..], &["stage=[{ length = 32, steps = 3 }]"]].concat();
-    let outcome = project.run(&with(RUN, &longer));
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    project.ok(&with(RUN, &longer));
     assert_eq!(skipped_batches(&project, RUN), [0, 1, 3]);
 }
 
@@ -132,20 +121,16 @@ fn dropout_goes_back_too() {
     let position = format!("position={nan}");
     let changes = [&[position.as_str(), "train.checkpoint_every=2"], &keys[..]].concat();
     let rollback = [&changes[..], &[ROLLBACK]].concat();
-    let whole = project.run(&with("whole", &rollback));
-    assert_eq!(whole.code, Some(0), "{}", whole.stderr);
+    project.ok(&with("whole", &rollback));
     assert_eq!(left_out(&metrics(&project, "whole")), [(4, 1)]);
 
-    let outcome = project.run(&with(RUN, &changes));
-    assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
-    let outcome = project.run(&with(RUN, &rollback));
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    project.run(&with(RUN, &changes)).refuses(1, &[]);
+    project.ok(&with(RUN, &rollback));
     assert!(same(&project.path("whole").join(LAST), &project.path(RUN).join(LAST)));
 
     let unspoiled = position.replace(&nan, "{ kind = \"nan\", sums = [-1] }");
     let changes = [&[unspoiled.as_str(), "train.checkpoint_every=2"], &keys[..]].concat();
-    let outcome = project.run(&with("unspoiled", &changes));
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    project.ok(&with("unspoiled", &changes));
     assert_ne!(
         weights(&project, "whole", "last.safetensors"),
         weights(&project, "unspoiled", "last.safetensors")
@@ -158,19 +143,13 @@ fn more_batches_than_a_few_after_one_checkpoint_end_the_run() {
     let spoiled = spoiled(&project, &[2, 3, 4, 6]);
     let changes = [spoiled.as_str(), "train.checkpoint_every=6", "train.validate_every=6", ROLLBACK];
     for _ in 0..2 {
-        let outcome = project.run(&with(RUN, &changes));
-        assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
-        assert!(
-            outcome.stderr.contains("error: step 4: ")
-                && outcome.stderr.contains("; 3 batches after the last checkpoint are left out already\n"),
-            "{}",
-            outcome.stderr
-        );
+        project
+            .run(&with(RUN, &changes))
+            .refuses(1, &["error: step 4: ", "; 3 batches after the last checkpoint are left out already\n"]);
         assert_eq!(skipped_batches(&project, RUN), [2, 3, 4]);
     }
     // With a checkpoint in between there are three more.
-    let outcome = project.run(&with("often", &[spoiled.as_str(), "train.checkpoint_every=1", ROLLBACK]));
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    project.ok(&with("often", &[spoiled.as_str(), "train.checkpoint_every=1", ROLLBACK]));
     assert_eq!(left_out(&metrics(&project, "often")), [(3, 3), (4, 1)]);
 }
 
@@ -181,16 +160,14 @@ fn stages_and_kept_steps_are_those_of_a_run_that_was_stopped_in_between() {
     let stage =
         "stage=[{ length = 32, steps = 4, validate_every = 2, keep_checkpoints = 1, optimizer = \"keep\" }]";
     let changes = [spoiled.as_str(), stage, "train.keep_checkpoints=1", ROLLBACK];
-    let whole = project.run(&with("whole", &changes));
-    assert_eq!(whole.code, Some(0), "{}", whole.stderr);
+    let whole = project.ok(&with("whole", &changes));
     // Batch 5 is that of the last step of `[train]`, and 7 that of the first step of the stage.
     assert_eq!(left_out(&metrics(&project, "whole")), [(6, 1), (7, 1)]);
     assert!(whole.stderr.contains("(step 6); training goes on from step 6"), "{}", whole.stderr);
     // A run of the first stage alone goes on to the second.
     let first = [spoiled.as_str(), "train.keep_checkpoints=1", ROLLBACK];
-    assert_eq!(project.run(&with(RUN, &first)).code, Some(0));
-    let outcome = project.run(&with(RUN, &changes));
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    project.ok(&with(RUN, &first));
+    project.ok(&with(RUN, &changes));
     let weights = |folder: &str, name: &str| weights(&project, folder, name);
     for step in (1..10).map(|step| format!("step-{step}.safetensors")) {
         // The first run had an end at step 6, which is no kept step.

@@ -11,8 +11,7 @@ fn spectrum(project: &Project, extend: &str) -> Result<Value, String> {
         assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
         return Err(outcome.stderr);
     }
-    let shown: Value = serde_json::from_str(&outcome.stdout).unwrap();
-    Ok(shown[0]["spectrum"].clone())
+    Ok(outcome.json()[0]["spectrum"].clone())
 }
 
 #[test]
@@ -156,12 +155,10 @@ fn a_file_is_read_once_and_rows_hold_what_it_said() {
         "[\"theirs/config.json\", { kind = \"yarn\", scale = 4.0 }]",
     );
     project.write("small.toml", &config);
-    let outcome = project.run(&["train", "--config", "small.toml", "--out", "run"]);
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    project.ok(&["train", "--config", "small.toml", "--out", "run"]);
     std::fs::remove_file(project.path("theirs/config.json")).unwrap();
-    let outcome = project.run(&["eval", "run", "--lengths", "64", "--json"]);
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-    let rows: Vec<Value> = outcome.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let outcome = project.ok(&["eval", "run", "--lengths", "64", "--json"]);
+    let rows: Vec<Value> = outcome.rows();
     let yarn: Vec<&Value> = rows.iter().filter(|row| row["extend"] == "yarn").collect();
     assert_eq!(yarn.len(), 2, "{rows:?}");
     assert_eq!(yarn[0]["extend_config"]["trained"], json!({ "base": 1e4, "length": 32 }));

@@ -25,12 +25,9 @@ fn a_search_finds_a_critical_band() {
         let search = format!(
             "{{ kind = \"longrope\", search = {{ {keys}budget = 12, population = 6, parents = 3 }} }}"
         );
-        let outcome = project.run(&["eval", RUN, "--json", "--lengths", "32,64", "--extend", &search]);
-        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-        let row: Value =
-            outcome.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).next().unwrap();
-        let factors = row["extend_config"]["long_factor"].as_array().unwrap();
-        factors.iter().map(|factor| factor.as_f64().unwrap()).collect()
+        let outcome = project.ok(&["eval", RUN, "--json", "--lengths", "32,64", "--extend", &search]);
+        let factors = outcome.rows::<Value>()[0]["extend_config"]["long_factor"].clone();
+        factors.as_array().unwrap().iter().map(|factor| factor.as_f64().unwrap()).collect()
     };
     let loss = found("method = \"longrope2\", ");
     let needle = found("method = \"longrope2\", metric = \"needle\", ");
@@ -48,10 +45,9 @@ fn a_search_finds_a_critical_band() {
     }
     let refused = |search: &str| {
         let search = format!("{{ kind = \"longrope\", search = {{ {search} }} }}");
-        let outcome = project.run(&["eval", RUN, "--lengths", "32,64", "--extend", &search]);
-        assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
-        assert!(outcome.stderr.contains("hint:"), "{}", outcome.stderr);
-        outcome.stderr
+        let outcome = project.refused(2, &["eval", RUN, "--lengths", "32,64", "--extend", &search]);
+        assert!(outcome.contains("hint:"), "{outcome}");
+        outcome
     };
     assert!(refused("method = \"longrope3\"").contains("extend[0].search.method"));
     assert!(refused("metric = \"accuracy\"").contains("extend[0].search.metric"));
@@ -94,8 +90,7 @@ fn goes_on(keys: &str) {
     assert!(!project.exists("runs/stopped/results.jsonl"), "nothing is chosen yet");
 
     for folder in ["runs/stopped", "runs/whole"] {
-        let outcome = run(folder, 12);
-        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        run(folder, 12).done();
     }
     assert_eq!(project.read("runs/stopped/results.jsonl"), project.read("runs/whole/results.jsonl"));
     // The readings tried before are still there, and none was tried twice.

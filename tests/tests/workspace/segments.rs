@@ -1,10 +1,11 @@
 //! Rows at positions of their own, and segments: neither hears of another, whatever the encoding.
 
-use burn::tensor::{Device, Int, Tensor, TensorData};
+use crate::common::models::{self, largest};
+use burn::tensor::{Device, Int, Tensor};
 use longwave_model::config::NamedSize;
 use longwave_model::{Gpt, ModelConfig, Pass};
 use longwave_position::encodings;
-use longwave_position::{ExtensionConfig, Init, Lengths, PositionConfig, Positions, Reading};
+use longwave_position::{Init, Lengths, Positions, Reading};
 
 /// Tokens of a segment, the training length.
 const SEGMENT: usize = 8;
@@ -12,31 +13,25 @@ const LENGTH: usize = 21;
 
 fn model(position: &str) -> Gpt {
     let config = ModelConfig { size: NamedSize::Nano, ..ModelConfig::default() };
-    let value = format!("position = {position}").parse::<toml::Table>().unwrap().remove("position").unwrap();
-    let position = PositionConfig::from_value(&value, "position").unwrap();
+    let position = models::position(position);
     Gpt::new(&config.resolve(50, SEGMENT).unwrap(), &position, &Init::new(0, &Device::flex())).unwrap()
 }
 
 /// Token ids `[2, LENGTH]`, one of them changed.
 fn tokens(change: Option<usize>) -> Tensor<2, Int> {
-    let ids: Vec<i32> =
-        (0..2 * LENGTH).map(|i| if Some(i) == change { 49 } else { (i * i % 47) as i32 }).collect();
-    Tensor::from_data(TensorData::new(ids, [2, LENGTH]), &Device::flex())
+    let id = |i: usize| if Some(i) == change { 49 } else { (i * i % 47) as i32 };
+    models::tokens(2, (0..2 * LENGTH).map(id).collect())
 }
 
 fn hidden(model: &Gpt, reading: &Reading, tokens: Tensor<2, Int>) -> Tensor<3> {
-    let positions = reading.layout().positions(tokens.dims()[1]);
-    reading.check(&positions).unwrap();
-    model.hidden(&Pass { tokens, positions: &positions, reading, dropout: None })
+    reading.check(&reading.layout().positions(tokens.dims()[1])).unwrap();
+    models::hidden(model, reading, tokens)
 }
 
 fn segmented(model: &Gpt) -> Reading {
-    let config = ExtensionConfig::from_value(&toml::Value::String("segments".into()), "extend").unwrap();
-    config.apply(&model.position, Lengths { train: SEGMENT, length: LENGTH }).unwrap()
-}
-
-fn largest(x: Tensor<3>) -> f32 {
-    x.abs().max().into_scalar()
+    models::extension("'segments'")
+        .apply(&model.position, Lengths { train: SEGMENT, length: LENGTH })
+        .unwrap()
 }
 
 #[test]

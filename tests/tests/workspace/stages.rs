@@ -1,7 +1,7 @@
 //! Stages after `[train]`: stopped anywhere, or added to a finished run, they end with the same bits.
 
-use super::resume::{steps, train_until};
-use crate::common::trainer::metrics;
+use super::resume::steps;
+use crate::common::trainer::{metrics, train_until};
 use crate::common::{Project, same};
 use longwave_train::Outcome;
 use longwave_train::run::CheckpointId;
@@ -59,7 +59,7 @@ fn stages_stopped_anywhere_end_with_the_same_bits() {
 fn so_does_a_stage_that_trains_factors_of_heads() {
     let stages = "stage=[{ length = 64, steps = 3, train = \"head_scale\", learning_rate = 0.1, warmup = 1 }, \
                   { length = 128, steps = 2, optimizer = \"keep\", accumulation = 1 }]";
-    let changes = ["position.kind=none", "train.steps=4", "evaluate=[]", stages].map(str::to_owned);
+    let changes = ["position.kind=none", "train.steps=4", "evaluate=[]", stages];
     let project = Project::new();
     assert_eq!(train_until(&project, "whole", usize::MAX, &changes), Outcome::Done);
     for stops in [&[7, 2][..], &[9, 4], &[11, 3]] {

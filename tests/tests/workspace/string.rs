@@ -10,11 +10,9 @@ fn texts_of_the_training_length_are_read_and_longer_ones_only_when_asked() {
         "small.toml",
         &CONFIG.replace("extend = [\"direct\", \"linear\", \"ntk\"]", "extend = [\"direct\"]"),
     );
-    assert_eq!(project.run(&["train", "--config", "small.toml", "--out", "run"]).code, Some(0));
+    project.ok(&["train", "--config", "small.toml", "--out", "run"]);
     let rows = |arguments: &[&str]| -> Vec<Value> {
-        let outcome = project.run(&[&["eval", "run", "--json"], arguments].concat());
-        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-        outcome.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        project.ok(&[&["eval", "run", "--json"], arguments].concat()).rows()
     };
     let of = |rows: &[Value], kind: &str| rows.iter().find(|row| row["extend"] == kind).unwrap().clone();
     let at_train = rows(&["--lengths", "L", "--extend", "direct,string"]);
@@ -26,12 +24,11 @@ fn texts_of_the_training_length_are_read_and_longer_ones_only_when_asked() {
     let whole = "{ kind = 'string', shift = 'L', local = 0, attention_factor = 1.0 }";
     let same = rows(&["--lengths", "L", "--extend", "direct", "--extend", whole]);
     assert_eq!(of(&same, "direct")["nll"], of(&same, "string")["nll"]);
-    let outcome = project.run(&["eval", "run", "--lengths", "2L", "--extend", "string"]);
-    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+    let outcome = project.refused(2, &["eval", "run", "--lengths", "2L", "--extend", "string"]);
     let message =
         "`shift = 10` is not allowed: `string` then reads distances up to 55 in a text of 64 tokens";
-    assert!(outcome.stderr.contains(message), "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("at most L + shift - local = 40 tokens"), "{}", outcome.stderr);
+    assert!(outcome.contains(message), "{outcome}");
+    assert!(outcome.contains("at most L + shift - local = 40 tokens"), "{outcome}");
     rows(&["--lengths", "2L", "--extend", "{ kind = 'string', allow_untrained = true }"]);
 }
 
@@ -44,9 +41,6 @@ fn a_local_value_is_below_the_shift() {
         ("attention_factor = 0", "`evaluate[0].extend[0].attention_factor = 0` is not allowed"),
     ] {
         let extend = format!("evaluate.extend=[{{ kind = \"string\", {keys} }}]");
-        let outcome = project.run(&["train", "--config", "small.toml", "--set", &extend]);
-        assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
-        assert!(outcome.stderr.contains(message), "{}", outcome.stderr);
-        assert!(outcome.stderr.contains("hint: "), "{}", outcome.stderr);
+        project.refuses(2, &["train", "--config", "small.toml", "--set", &extend], &[message, "hint: "]);
     }
 }

@@ -1,7 +1,6 @@
 //! Synthetic tasks as a user asks them: every kind, which answers are scored, and other values for their keys.
 
 use crate::common::{CONFIG, Project};
-use longwave_eval::row::read_rows;
 use longwave_eval::{ResultRow, Scoring, WINDOW_BASELINE};
 use serde_json::{Value, json};
 
@@ -14,10 +13,6 @@ fn project(task: &str, evaluate: &str) -> Project {
     let config = config.replace("windows_per_document = 2", "protocol = \"task\"\nsequences = 6");
     project.write("small.toml", &format!("{config}\n{evaluate}\n"));
     project
-}
-
-fn rows(project: &Project) -> Vec<ResultRow> {
-    read_rows(&project.path(RUN).join("results.jsonl")).unwrap()
 }
 
 #[test]
@@ -45,7 +40,7 @@ fn every_kind_trains_and_is_asked() {
             None => "new sequences every step, vocabulary",
         };
         assert!(outcome.stderr.contains(said), "{task}: {}", outcome.stderr);
-        let rows = rows(&project);
+        let rows = project.results(RUN);
         assert_eq!(rows.len(), 4, "two lengths, and the baseline at each");
         for row in &rows {
             assert_eq!((row.settings.score, row.documents), (score, 6), "{task}");
@@ -64,7 +59,7 @@ fn every_answer_or_the_last_is_scored() {
     // Pairs of 65 tokens are 32, of which two have no symbol that far back.
     let tokens = |score: Scoring| {
         let of = |row: &ResultRow| row.settings.score == Some(score) && row.settings.length == 64;
-        rows(&project).into_iter().filter(of).map(|row| row.tokens).collect::<Vec<_>>()
+        project.results(RUN).into_iter().filter(of).map(|row| row.tokens).collect::<Vec<_>>()
     };
     assert_eq!(tokens(Scoring::Last), [6, 6]);
     assert!(tokens(Scoring::Every).iter().all(|tokens| *tokens == 6 * 30), "{:?}", tokens(Scoring::Every));
@@ -77,10 +72,8 @@ fn every_answer_or_the_last_is_scored() {
     // Every answer of a sequence is a line of `--tokens`, and nothing between.
     let asked =
         ["eval", RUN, "--device", "cpu", "--lengths", "64", "--tokens", "tokens.jsonl", "--extend", "direct"];
-    let outcome = project.run(&asked);
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-    let text = String::from_utf8(project.read("tokens.jsonl")).unwrap();
-    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    project.ok(&asked);
+    let lines: Vec<Value> = project.rows("tokens.jsonl");
     assert_eq!(lines.len(), 2 * 6 * 30);
     assert!(lines.iter().all(|line| line["position"].as_u64().unwrap() % 2 == 1));
 }
@@ -91,7 +84,7 @@ fn depth_by_length_is_a_table_and_a_heat_map() {
     let project = project("kind = \"assoc_recall\"", blocks);
     let outcome = project.train(&["--threads=1", "--set", "train.steps=2"]);
     insta::assert_snapshot!("depth_by_length", outcome.stdout);
-    let rows = rows(&project);
+    let rows = project.results(RUN);
     // Three extensions and the baseline, at three depths and two lengths.
     assert_eq!(rows.len(), 24);
     for depth in [json!(0), json!(0.5), json!(1)] {
@@ -107,7 +100,7 @@ fn depth_by_length_is_a_table_and_a_heat_map() {
             assert_eq!(row.difference.is_some(), row.extend != WINDOW_BASELINE);
         }
     }
-    let read = |name: &str| String::from_utf8(project.read(&format!("{RUN}/{name}"))).unwrap();
+    let read = |name: &str| project.text(&format!("{RUN}/{name}"));
     assert!(
         read("results.md").contains("| direct (depth = 0.5) |")
             && read("results.md").contains("| chance (depth = 0.5) |")
@@ -175,13 +168,7 @@ fn wrong_values_are_named() {
     ];
     for (task, evaluate, wanted) in cases {
         let project = project(task, evaluate);
-        let outcome = project.run(&["validate", "small.toml"]);
-        assert_eq!(outcome.code, Some(2), "{task} {evaluate}: {outcome:?}");
-        assert!(
-            outcome.stderr.contains(wanted) && outcome.stderr.contains("\nhint: "),
-            "{task}: {}",
-            outcome.stderr
-        );
+        project.refuses(2, &["validate", "small.toml"], &[wanted, "\nhint: "]);
     }
     let project = Project::new();
     let outcome = project.run(&["validate", "small.toml", "--set", "evaluate.task={ depth = 0 }"]);

@@ -1,17 +1,15 @@
 //! `temperature` divides the logits: the scaled q.k and all that an encoding adds to it, whatever the encoding, the
 //! extension and the path. The lists of encodings and extensions are walked, so the next one is tested too.
 
+use crate::common::models;
 use crate::common::training::{LENGTH, every};
 use burn::tensor::activation::softmax;
-use burn::tensor::{Device, Int, Tensor, TensorData};
-use longwave_core::random::Stream;
+use burn::tensor::{Device, Int, Tensor};
 use longwave_model::Gpt;
 use longwave_model::attention::{Rotations, attend};
 use longwave_position::encoding::{QueryBlock, Rows};
-use longwave_position::extensions::examples;
 use longwave_position::layout::TextLayout;
-use longwave_position::{ExtensionConfig, Init, Lengths, PositionConfig, Positions, Reading};
-use longwave_train::parameters;
+use longwave_position::{ExtensionConfig, Init, Lengths, Positions, Reading};
 use std::ops::Range;
 
 /// Twice L: extensions have something to do.
@@ -35,10 +33,6 @@ fn encodings() -> Vec<String> {
     every().into_iter().map(inline).chain(lists.map(str::to_owned)).collect()
 }
 
-fn value(text: &str) -> toml::Value {
-    format!("value = {text}").parse::<toml::Table>().unwrap().remove("value").unwrap()
-}
-
 /// A model with noise on every parameter: some begin at 0, and would add nothing to the logits.
 fn model(position: &str) -> Gpt {
     let config = longwave_model::ModelConfig {
@@ -47,22 +41,14 @@ fn model(position: &str) -> Gpt {
         heads: Some(HEADS),
         ..longwave_model::ModelConfig::default()
     };
-    let position = PositionConfig::from_value(&value(position), "position").unwrap();
-    let device = Device::flex();
-    let fresh = Gpt::new(&config.resolve(12, LENGTH).unwrap(), &position, &Init::new(7, &device)).unwrap();
-    parameters::replace(fresh, |index, old| {
-        let mut stream = Stream::new(5, "noise", index as u64);
-        let noise: Vec<f32> = (0..old.dims()[0]).map(|_| (0.3 * stream.normal()) as f32).collect();
-        let shape = [noise.len()];
-        old + Tensor::from_data(TensorData::new(noise, shape), &device)
-    })
+    let init = Init::new(7, &Device::flex());
+    let fresh = Gpt::new(&config.resolve(12, LENGTH).unwrap(), &models::position(position), &init).unwrap();
+    models::noisy(fresh, 5, 0.3)
 }
 
 /// Every example of every extension that has no temperature yet, and applies to the model.
 fn extensions(model: &Gpt, lengths: Lengths) -> Vec<toml::Table> {
-    let frequencies = model.position.encodings().iter().find_map(|encoding| encoding.frequencies());
-    let bands = frequencies.map_or(1, |frequencies| frequencies.inv_freq.len());
-    let examples = examples(bands, lengths).unwrap().into_iter();
+    let examples = models::extensions(model, lengths).into_iter();
     let keys = examples.map(|(extension, _)| toml::Table::try_from(extension).unwrap());
     // Where `yarn` has a factor in place of its formula, a temperature has no place.
     let own = ["temperature", "mscale_all_dim"];

@@ -1,19 +1,12 @@
 //! What a user's files hold: paths, texts that are missing or too short, and characters that are not shown.
 
-use crate::common::{CONFIG, Outcome, PROGRAM, Project, text};
+use crate::common::{CONFIG, Outcome, Project, text};
 use std::fs;
-use std::process::Command;
-
-fn done(project: &Project, arguments: &[&str]) -> Outcome {
-    let outcome = project.run(arguments);
-    assert_eq!(outcome.code, Some(0), "{arguments:?}: {}", outcome.stderr);
-    outcome
-}
 
 #[test]
 fn validate_opens_the_corpus_and_the_tokenizer() {
     let project = Project::new();
-    assert!(done(&project, &["validate", "small.toml"]).stdout.contains("steps = 6"));
+    assert!(project.ok(&["validate", "small.toml"]).stdout.contains("steps = 6"));
     let refused = |code, set: &str| project.refused(code, &["validate", "small.toml", "--set", set]);
     insta::assert_snapshot!("validate_without_a_corpus", refused(2, "data.corpus=nowhere"));
     let tokenizer = "data.tokenizer={ kind = \"file\", path = \"tokenizer.json\" }";
@@ -33,13 +26,11 @@ fn a_validation_split_that_is_too_short_turns_validation_off() {
     let off = "the validation split is too short: a window takes 33 tokens at `train.length = 32`, and its longest document \
                has 32; validation is off: no validation loss is measured, and no checkpoint `best` is kept";
     for arguments in [&["validate", "small.toml"][..], &["train", "small.toml", "--device", "cpu"]] {
-        let told = done(&project, arguments).stderr;
+        let told = project.ok(arguments).stderr;
         assert_eq!(told.matches(off).count(), 1, "{told}");
     }
     assert!(!project.exists("runs/small-0/checkpoints/best.safetensors"));
-    assert!(
-        !String::from_utf8(project.read("runs/small-0/metrics.jsonl")).unwrap().contains("\"valid_loss\":0")
-    );
+    assert!(!project.text("runs/small-0/metrics.jsonl").contains("\"valid_loss\":0"));
     // One byte more is a window.
     project.write("corpus/valid/0.txt", &"a".repeat(33));
     let told = project.train(&["--out", "longer"]).stderr;
@@ -84,14 +75,10 @@ fn nothing_is_left_in_the_temporary_folder() {
     for arguments in
         [&["study", "s.toml", "--dry-run"][..], &["study", "s.toml"], &["report", "runs/studies/s"]]
     {
-        let mut command = Command::new(PROGRAM);
-        command.args(arguments).current_dir(project.path("")).env("LONGWAVE_CACHE", project.path(".cache"));
-        let output = ["TMPDIR", "TEMP", "TMP"]
-            .iter()
-            .fold(&mut command, |it, name| it.env(name, &temporary))
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        let mut command = project.command("", arguments);
+        command.envs(["TMPDIR", "TEMP", "TMP"].map(|name| (name, &temporary)));
+        let outcome = Outcome::of(&mut command);
+        assert_eq!(outcome.code, Some(0), "{arguments:?}: {}", outcome.stderr);
         assert_eq!(fs::read_dir(&temporary).unwrap().count(), 0, "{arguments:?}");
     }
 }
@@ -116,7 +103,7 @@ fn no_character_that_is_not_shown_reaches_the_terminal() {
     project.train(&["--out", other, "--set", "seed=1"]);
     let codes: String = serde_json::from_str(&format!("\"{CODES}\"")).unwrap();
     for folder in [run, other] {
-        let rows = String::from_utf8(project.read(&format!("{folder}/results.jsonl"))).unwrap();
+        let rows = project.text(&format!("{folder}/results.jsonl"));
         let rows = rows.lines().map(|line| {
             let mut row: serde_json::Value = serde_json::from_str(line).unwrap();
             row.as_object_mut().unwrap().remove("checksum");
@@ -139,9 +126,9 @@ fn no_character_that_is_not_shown_reaches_the_terminal() {
         &["eval", run, "--lengths", "64", "--json"],
         &["export", run, "exported"],
     ] {
-        harmless(&done(&project, arguments), &format!("{arguments:?}"));
+        harmless(&project.ok(arguments), &format!("{arguments:?}"));
         for file in files {
-            let text = String::from_utf8(project.read(&format!("{run}/{file}"))).unwrap();
+            let text = project.text(&format!("{run}/{file}"));
             assert!(!text.contains(['\u{1b}', '\u{9b}', '\u{202e}', '\u{7}']), "{arguments:?}: {file}");
         }
     }

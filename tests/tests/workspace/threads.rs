@@ -17,8 +17,7 @@ fn a_vocabulary_of_65_536_trains_alike_on_any_number_of_threads() {
         "train.clip=0.01",
         "train.validation_tokens=64",
         "evaluate=[]",
-    ]
-    .map(str::to_owned);
+    ];
     let project = Project::new();
     let train = |folder: &str, threads: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();

@@ -1,6 +1,6 @@
 //! Runs that were moved: their text is known by its content, wherever it lies.
 
-use crate::common::{self, Project};
+use crate::common::{self, Project, json_lines};
 use longwave_eval::ResultRow;
 use std::fs;
 use std::path::Path;
@@ -10,13 +10,11 @@ const MOVED: &str = "far/away/run";
 
 /// Runs the program in the folder `far`, which must succeed.
 fn ok(project: &Project, arguments: &[&str]) -> String {
-    let outcome = project.run_in("far", arguments);
-    assert_eq!(outcome.code, Some(0), "{arguments:?}: {}", outcome.stderr);
-    outcome.stdout
+    project.ok_in("far", arguments).stdout
 }
 
 fn rows(text: &str) -> Vec<ResultRow> {
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    json_lines(text)
 }
 
 fn identities(rows: &[ResultRow]) -> Vec<(String, u64)> {
@@ -32,7 +30,7 @@ fn move_to(project: &Project, from: &str, to: &str) {
 fn moved() -> (Project, Vec<ResultRow>) {
     let project = Project::new();
     project.train(&[]);
-    let before = rows(&String::from_utf8(project.read(&format!("{RUN}/results.jsonl"))).unwrap());
+    let before = rows(&project.text(&format!("{RUN}/results.jsonl")));
     assert!(before.iter().all(|row| row.text_hash.as_ref().is_some_and(|hash| hash.len() == 64)));
     move_to(&project, RUN, MOVED);
     move_to(&project, "corpus", "texts/kept");
@@ -70,20 +68,24 @@ fn a_moved_run_reads_its_text_where_it_lies_and_its_rows_match() {
 #[test]
 fn a_text_that_is_not_found_is_named_with_the_places_and_a_hint() {
     let (project, _) = moved();
-    let outcome = project.run_in("far", &["eval", "away/run"]);
-    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
-    let record: serde_json::Value =
-        serde_json::from_slice(&project.read(&format!("{MOVED}/data.json"))).unwrap();
+    let record = project.json(&format!("{MOVED}/data.json"));
     let hash = &record["content_hash"].as_str().unwrap()[..16];
     let lay = project.path("corpus");
-    for part in
-        ["`away/run`", "`corpus`", "away/run/corpus`", lay.to_str().unwrap(), hash, "hint: ", "--corpus PATH"]
-    {
-        assert!(outcome.stderr.contains(part), "no {part} in {}", outcome.stderr);
-    }
-    let outcome = project.run_in("far", &["eval", "away/run", "--corpus", "nowhere"]);
-    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("`--corpus = \"nowhere\"`"), "{}", outcome.stderr);
+    project.run_in("far", &["eval", "away/run"]).refuses(
+        2,
+        &[
+            "`away/run`",
+            "`corpus`",
+            "away/run/corpus`",
+            lay.to_str().unwrap(),
+            hash,
+            "hint: ",
+            "--corpus PATH",
+        ],
+    );
+    project
+        .run_in("far", &["eval", "away/run", "--corpus", "nowhere"])
+        .refuses(2, &["`--corpus = \"nowhere\"`"]);
     // Nothing else needs the text.
     ok(&project, &["generate", "away/run", "--max-tokens", "4"]);
     ok(&project, &["export", "away/run", "out"]);
@@ -102,9 +104,7 @@ fn a_text_beside_the_run_or_where_it_lay_is_found() {
     // Other text in the place is not taken for it.
     project.write("far/corpus/train/0.txt", &common::text(300, 99));
     project.write("far/corpus/test/0.txt", &common::text(300, 98));
-    let outcome = project.run_in("far", &["eval", "away/run"]);
-    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("other text lies at `corpus`"), "{}", outcome.stderr);
+    project.run_in("far", &["eval", "away/run"]).refuses(2, &["other text lies at `corpus`"]);
 }
 
 #[test]
@@ -134,11 +134,11 @@ fn runs_are_compared_by_the_text_and_not_by_its_place() {
 fn other_text_makes_rows_of_its_own() {
     let (project, before) = moved();
     project.write("other/a.txt", &common::text(500, 77));
-    let outcome = project.run_in("far", &["eval", "away/run", "--corpus", "../other", "--extend", "ntk"]);
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let outcome =
+        project.run_in("far", &["eval", "away/run", "--corpus", "../other", "--extend", "ntk"]).done();
     assert!(outcome.stdout.contains("test split of ../other"), "{}", outcome.stdout);
     assert!(outcome.stderr.contains("rows are of other text"), "{}", outcome.stderr);
-    let all = rows(&String::from_utf8(project.read(&format!("{MOVED}/results.jsonl"))).unwrap());
+    let all = rows(&project.text(&format!("{MOVED}/results.jsonl")));
     let (others, own): (Vec<_>, Vec<_>) = all.into_iter().partition(|row| row.settings.corpus_hash.is_some());
     assert_eq!((identities(&own), others.len()), (identities(&before), 4));
     let baseline =
@@ -154,10 +154,9 @@ fn renamed_files_of_the_same_text_are_that_text() {
     project.write("one.txt", &common::text(4_000, 3));
     project.write("small.toml", &common::CONFIG.replace("\"corpus\"", "\"one.txt\""));
     project.train(&[]);
-    let before = rows(&String::from_utf8(project.read(&format!("{RUN}/results.jsonl"))).unwrap());
+    let before = rows(&project.text(&format!("{RUN}/results.jsonl")));
     fs::rename(project.path("one.txt"), project.path("renamed.txt")).unwrap();
-    let again = project.run(&["eval", RUN, "--json", "--corpus", "renamed.txt"]);
-    assert_eq!(again.code, Some(0), "{}", again.stderr);
+    let again = project.ok(&["eval", RUN, "--json", "--corpus", "renamed.txt"]);
     assert_eq!(identities(&rows(&again.stdout)), identities(&before));
 }
 
@@ -167,13 +166,12 @@ fn a_run_whose_tokenizer_was_a_file_that_is_gone_knows_its_text() {
     project.train(&["--out", "first"]);
     fs::copy(project.path("first/tokenizer.json"), project.path("tokens.json")).unwrap();
     // The same tokenizer in other words: its hash is not that of the run's own file.
-    let text = String::from_utf8(project.read("tokens.json")).unwrap();
+    let text = project.text("tokens.json");
     project.write("tokens.json", &format!("{text}\n"));
     project.train(&["--set", "data.tokenizer={ kind = \"file\", path = \"tokens.json\" }"]);
-    let before = rows(&String::from_utf8(project.read(&format!("{RUN}/results.jsonl"))).unwrap());
+    let before = rows(&project.text(&format!("{RUN}/results.jsonl")));
     fs::remove_file(project.path("tokens.json")).unwrap();
-    let again = project.run(&["eval", RUN, "--json"]);
-    assert_eq!(again.code, Some(0), "{}", again.stderr);
+    let again = project.ok(&["eval", RUN, "--json"]);
     assert_eq!(identities(&rows(&again.stdout)), identities(&before));
 }
 
@@ -186,16 +184,16 @@ fn training_goes_on_with_the_text_in_another_place() {
     let further = ["--set", "data.corpus=texts/kept", "--set", "train.steps=8", "--resume"];
     project.train(&[&wsd[..], &further].concat());
     project.write("texts/kept/train/0.txt", "changed, and long enough to be read. ");
-    let outcome = project.run(
+    project.refuses(
+        2,
         &[
             &["train", "--config", "small.toml"],
             &wsd[..],
             &["--set", "data.corpus=texts/kept", "--set", "train.steps=9", "--resume"],
         ]
         .concat(),
+        &["was trained on other text"],
     );
-    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("was trained on other text"), "{}", outcome.stderr);
 }
 
 #[test]
@@ -213,8 +211,7 @@ fn a_copy_without_its_text_reads_what_is_given_and_meets_its_original() {
     move_to(&project, "corpus", "texts/kept");
     ok(&project, &["eval", "copy", "--corpus", "../texts/kept"]);
     let compared = ok(&project, &["compare", "copy", &format!("../{RUN}"), "--json"]);
-    let compared: Vec<serde_json::Value> =
-        compared.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let compared: Vec<serde_json::Value> = json_lines(&compared);
     assert_eq!(compared.len(), 8, "every row has its partner");
     assert!(compared.iter().all(|one| one["difference"] == 0.0));
     ok(&project, &["export", "copy", "out"]);

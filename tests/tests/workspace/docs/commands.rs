@@ -68,7 +68,7 @@ fn arguments(line: &str) -> Option<Vec<String>> {
     Some(words)
 }
 
-/// `bench rope`, or one word.
+/// `bench train`, or one word.
 fn subcommand(arguments: &[String]) -> Vec<&str> {
     let nested = matches!(arguments[0].as_str(), "bench" | "runs") && arguments.len() > 1;
     let words = arguments.iter().take(if nested { 2 } else { 1 });

@@ -29,9 +29,8 @@ fn the_readme_shows_what_the_study_measured() {
     let study = Study::read("every-encoding");
     if updates() {
         let lines = SHOWN.map(|(name, label, reading)| Line::new(name, label, reading));
-        let labels = study.labels();
-        let others: Vec<Line> = labels.iter().map(|(label, _)| Line::new(label, label, "direct")).collect();
-        let figure = chart(&study, "Which encoding reads past its training length?", &lines, &others);
+        let title = "Which encoding reads past its training length?";
+        let figure = chart(&study, title, &lines, &Line::of_labels(&study));
         fs::write(repository(FIGURE), plot::svg(&figure).unwrap()).unwrap();
     }
     assert!(repository(FIGURE).is_file());

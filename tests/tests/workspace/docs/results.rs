@@ -1,6 +1,7 @@
 //! What the studies of `experiments` measured, from their committed `results.csv` and `study.md`.
 
 use super::repository;
+use crate::common::csv::Csv;
 use longwave_eval::text::Material;
 use longwave_eval::{Metric, WINDOW_BASELINE};
 use std::collections::BTreeMap;
@@ -114,19 +115,18 @@ impl Study {
     pub(super) fn read(name: &str) -> Self {
         let text =
             |file: &str| fs::read_to_string(repository(&format!("experiments/{name}/{file}"))).unwrap();
-        let mut lines = table(&text("results.csv")).into_iter();
-        let header = lines.next().unwrap();
-        let column = |name: &str| header.iter().position(|column| column == name).unwrap();
+        let csv = Csv::read(&text("results.csv"));
+        let column = |name: &str| csv.place(name);
         // The axes stand first.
         let axes = column("reading");
         let names = ["run", "seed", "encoding", "reading", "protocol", "split", "checkpoint"];
         let [run, seed, kind, reading, protocol, split, checkpoint] = names.map(column);
         let [train_length, length, step, loss] = ["train_length", "length", "step", "nll"].map(column);
-        let optional = ["exact_match", "accuracy", "bpb"].map(|name| header.iter().position(|it| it == name));
+        let optional = ["exact_match", "accuracy", "bpb"].map(|name| csv.find(name));
         let of_attention: Vec<(&'static str, usize)> = attention_metrics()
-            .filter_map(|metric| Some((metric.name(), header.iter().position(|it| it == metric.name())?)))
+            .filter_map(|metric| Some((metric.name(), csv.find(metric.name())?)))
             .collect();
-        let measured = lines.map(|row| {
+        let measured = csv.lines.iter().map(|row| {
             let found = |column: Option<usize>| column.and_then(|column| row[column].parse().ok());
             Measured {
                 label: row[..axes].join(", "),
@@ -180,6 +180,11 @@ impl Study {
         labels
     }
 
+    /// The labels of runs with a kind of encoding.
+    pub(super) fn labels_of(&self, kind: &str) -> Vec<&str> {
+        self.labels().into_iter().filter(|(_, of)| *of == kind).map(|(label, _)| label).collect()
+    }
+
     /// The run of seed 0 of each label.
     pub(super) fn runs_of_seed_0(&self) -> Vec<(&str, &str)> {
         let run =
@@ -230,6 +235,17 @@ impl Study {
         losses.into_iter().map(|(length, losses)| (length, Mean::of(&losses))).collect()
     }
 
+    /// The perplexity of a reading on the test split at one length, as tables have it.
+    pub(super) fn cell(&self, label: &str, reading: &str, length: usize) -> String {
+        self.curve(label, reading, "test").get(&length).map_or("-".to_owned(), |mean| mean.text())
+    }
+
+    /// The perplexity of a reading on the test split at 8L, beyond all others where it is not defined there.
+    pub(super) fn at_8(&self, label: &str, reading: &str) -> f64 {
+        let curve = self.curve(label, reading, "test");
+        curve.get(&(8 * self.train_length)).map_or(f64::INFINITY, |mean| mean.perplexity)
+    }
+
     /// The reading of a label that is best at a length on the validation split, the window baseline aside.
     pub(super) fn best(&self, label: &str, length: usize) -> Option<&str> {
         let readings = self.readings(label).into_iter().filter(|reading| *reading != WINDOW_BASELINE);
@@ -272,30 +288,4 @@ fn claims(markdown: &str) -> Vec<Claim> {
             protocol: None,
         })
         .collect()
-}
-
-/// The cells of a CSV file. No cell of ours holds a line end.
-fn table(text: &str) -> Vec<Vec<String>> {
-    text.lines().map(cells).collect()
-}
-
-pub(super) fn cells(line: &str) -> Vec<String> {
-    let (mut cells, mut quoted) = (vec![String::new()], false);
-    let mut signs = line.chars().peekable();
-    while let Some(sign) = signs.next() {
-        match sign {
-            '"' if quoted && signs.peek() == Some(&'"') => {
-                cells.last_mut().unwrap().push(signs.next().unwrap());
-            }
-            '"' => quoted = !quoted,
-            ',' if !quoted => cells.push(String::new()),
-            other => cells.last_mut().unwrap().push(other),
-        }
-    }
-    cells
-}
-
-#[test]
-fn cells_may_be_quoted() {
-    assert_eq!(cells(r#"a,"b, ""c""",,d"#), ["a", "b, \"c\"", "", "d"]);
 }

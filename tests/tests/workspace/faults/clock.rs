@@ -1,9 +1,9 @@
 //! A clock that jumps by years, back and forth, at every look at it while the program works: nothing changes but times that are
 //! shown.
 
-use super::commands::{STUDY, answers, with_study};
+use super::commands::study;
+use super::run;
 use super::training::{ARGUMENTS, ends};
-use super::{run, run_with};
 use crate::common::{Outcome, Project};
 use longwave_study::Store;
 
@@ -11,17 +11,15 @@ use longwave_study::Store;
 const JUMPS: &str = "0,-1000000000,1000000000,60,8000000000,-4000000000";
 
 fn under_jumps(project: &Project, arguments: &[&str]) -> Outcome {
-    let outcome = run_with(project, arguments, Some(("LONGWAVE_CLOCK", JUMPS.to_owned())));
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-    outcome
+    project.run_with("LONGWAVE_CLOCK", JUMPS, arguments).done()
 }
 
 #[test]
 fn a_training_that_was_stopped_goes_on_under_a_clock_that_jumps() {
     let whole = Project::new();
-    assert_eq!(whole.run(&ARGUMENTS).code, Some(0));
+    whole.ok(&ARGUMENTS);
     let project = Project::new();
-    let (_, stopped) = run(&project, &ARGUMENTS, Some(("kill", 45)));
+    let (_, stopped) = run(&project, &ARGUMENTS, ("kill", 45));
     assert!(stopped.is_some());
     under_jumps(&project, &ARGUMENTS);
     assert!(ends(&project) == ends(&whole), "another end");
@@ -33,11 +31,12 @@ fn a_training_that_was_stopped_goes_on_under_a_clock_that_jumps() {
 
 #[test]
 fn a_study_gives_the_same_numbers_under_a_clock_that_jumps() {
-    let whole = with_study();
-    assert_eq!(whole.run(&STUDY).code, Some(0));
-    let project = with_study();
-    under_jumps(&project, &STUDY);
-    assert!(answers(&project) == answers(&whole), "another end");
+    let case = study();
+    let arguments = case.arguments();
+    let project = case.project.copied();
+    under_jumps(&project, &arguments);
+    case.project.ok(&arguments);
+    assert!((case.ends)(&project) == (case.ends)(&case.project), "another end");
     let store = Store::new(&project.path("runs/store"));
     let lines =
         store.keys().unwrap().iter().flat_map(|key| store.journal_lines(key).unwrap()).collect::<Vec<_>>();
@@ -47,7 +46,7 @@ fn a_study_gives_the_same_numbers_under_a_clock_that_jumps() {
         "no process saw it jump: {lines:?}"
     );
     // Nothing is done again.
-    under_jumps(&project, &STUDY);
+    under_jumps(&project, &arguments);
     let again =
         store.keys().unwrap().iter().flat_map(|key| store.journal_lines(key).unwrap()).collect::<Vec<_>>();
     assert_eq!(again, lines);

@@ -6,67 +6,98 @@ use std::collections::BTreeMap;
 use std::fs;
 
 pub(super) const RUN: &str = "runs/small-0";
-pub(super) const EVALUATION: [&str; 7] = [
-    "eval",
-    RUN,
-    "--device=cpu",
-    "--threads=1",
-    "--lengths=32,64",
-    "--extend=direct,linear",
-    "--tokens=tokens.csv",
-];
-pub(super) const SEARCH: &str =
-    "{ kind = \"longrope\", search = { budget = 6, population = 4, parents = 2 } }";
 
 /// A run that is trained and not measured.
-pub(super) fn trained() -> Project {
+fn trained() -> Project {
     let project = Project::new();
     project.train(&["--set", "evaluate=[]", "--threads=1"]);
     project
 }
 
 /// All files that are there at the end, but for the cache and for those that hold a time.
-pub(super) fn everything(project: &Project) -> BTreeMap<String, Vec<u8>> {
+fn everything(project: &Project) -> BTreeMap<String, Vec<u8>> {
     let top = project.path("").display().to_string();
     let names = files(&project.path("")).into_iter().map(|path| path[top.len()..].to_owned());
     let lasting = names.filter(|name| !name.starts_with(".cache") && !name.contains("tensorboard"));
     lasting.map(|name| (name.clone(), project.read(&name))).collect()
 }
 
-fn never(_: &str) -> bool {
-    false
+/// A command that notices every fault.
+fn case(project: Project, arguments: &[&str]) -> Case {
+    let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
+    Case { project, arguments, ends: everything, may_pass: |_| false, clean: "." }
 }
 
-fn check(project: &Project, arguments: &[&str], steps: [usize; 2]) {
-    let case = Case { project, arguments, ends: everything, may_pass: never, clean: "." };
+pub(super) fn evaluation() -> Case {
+    let read = ["--lengths=32,64", "--extend=direct,linear", "--tokens=tokens.csv"];
+    case(trained(), &[&["eval", RUN, "--device=cpu", "--threads=1"], &read[..]].concat())
+}
+
+pub(super) fn search() -> Case {
+    let search = "{ kind = \"longrope\", search = { budget = 6, population = 4, parents = 2 } }";
+    let read = ["--lengths=64", "--extend", search];
+    case(trained(), &[&["eval", RUN, "--device=cpu", "--threads=1"], &read[..]].concat())
+}
+
+pub(super) fn report() -> Case {
+    let project = Project::new();
+    project.train(&["--threads=1"]);
+    case(project, &["report", RUN, "--pdf"])
+}
+
+pub(super) fn export() -> Case {
+    case(trained(), &["export", RUN, "exported"])
+}
+
+pub(super) fn import() -> Case {
+    let project = trained();
+    project.ok(&["export", RUN, "exported"]);
+    case(project, &["import", "exported", "--out", "runs/back"])
+}
+
+/// A study of two short runs.
+pub(super) fn study() -> Case {
+    let project = Project::new();
+    project.write(
+        "two.toml",
+        "name = \"two\"\nbase = \"small.toml\"\nseeds = 2\nthreads = 1\n\n[set]\ntrain.steps = 2\n\n\
+         [[evaluate]]\nlengths = [32]\nwindows_per_document = 2\n",
+    );
+    let case = case(project, &["study", "two.toml", "--jobs", "2"]);
+    Case { ends: answers, may_pass: may_be_missing, ..case }
+}
+
+fn check(case: &Case, steps: [usize; 2]) {
     case.check_every("fail", 1, steps[0]);
     case.check_every("kill", 1, steps[1]);
 }
 
 #[test]
 fn an_evaluation_goes_on() {
-    check(&trained(), &EVALUATION, [7, 8]);
+    check(&evaluation(), [7, 8]);
 }
 
 #[test]
 fn a_search_goes_on() {
-    let arguments = ["eval", RUN, "--device=cpu", "--threads=1", "--lengths=64", "--extend", SEARCH];
-    check(&trained(), &arguments, [11, 12]);
+    check(&search(), [11, 12]);
 }
 
 #[test]
 fn a_report_goes_on() {
-    let project = Project::new();
-    project.train(&["--threads=1"]);
-    check(&project, &["report", RUN, "--pdf"], [9, 10]);
+    check(&report(), [9, 10]);
 }
 
 #[test]
 fn an_export_and_an_import_go_on() {
-    let project = trained();
-    check(&project, &["export", RUN, "exported"], [3, 2]);
-    assert_eq!(project.run(&["export", RUN, "exported"]).code, Some(0));
-    check(&project, &["import", "exported", "--out", "runs/back"], [3, 2]);
+    check(&export(), [3, 2]);
+    check(&import(), [3, 2]);
+}
+
+/// Each process of the study, its own and those of its runs, meets the fault.
+#[test]
+#[cfg(unix)]
+fn a_study_goes_on() {
+    check(&study(), [29, 31]);
 }
 
 /// The study's answers, and the states and rows of its runs.
@@ -84,43 +115,24 @@ pub(super) fn answers(project: &Project) -> BTreeMap<String, Vec<u8>> {
     ends
 }
 
-pub(super) const STUDY: [&str; 4] = ["study", "two.toml", "--jobs", "2"];
-
-/// A study of two short runs.
-pub(super) fn with_study() -> Project {
-    let project = Project::new();
-    project.write(
-        "two.toml",
-        "name = \"two\"\nbase = \"small.toml\"\nseeds = 2\nthreads = 1\n\n[set]\ntrain.steps = 2\n\n\
-         [[evaluate]]\nlengths = [32]\nwindows_per_document = 2\n",
-    );
-    project
-}
-
-/// Each process of the study, its own and those of its runs, meets the fault.
-#[test]
-#[cfg(unix)]
-fn a_study_goes_on() {
-    let project = with_study();
-    let case =
-        Case { project: &project, arguments: &STUDY, ends: answers, may_pass: may_be_missing, clean: "." };
-    case.check_every("fail", 1, 29);
-    case.check_every("kill", 1, 31);
-}
-
 /// Nothing is replaced where an export was stopped in a folder that another one is written to.
 #[test]
 fn an_export_never_replaces_another() {
     let project = trained();
     project.train(&["--out", "runs/other", "--set", "seed=1", "--set", "evaluate=[]"]);
-    assert_eq!(project.run(&["export", RUN, "exported"]).code, Some(0));
+    project.ok(&["export", RUN, "exported"]);
     let weights = project.read("exported/model.safetensors");
     for name in ["config.json", "tokenizer_config.json"] {
         fs::remove_file(project.path("exported").join(name)).unwrap();
     }
-    let said = project.refused(2, &["export", "runs/other", "exported"]);
-    assert!(said.contains("`exported/model.safetensors` is there with another content"), "{said}");
-    assert!(said.contains("hint: name a new folder, or remove this one"), "{said}");
+    project.refuses(
+        2,
+        &["export", "runs/other", "exported"],
+        &[
+            "`exported/model.safetensors` is there with another content",
+            "hint: name a new folder, or remove this one",
+        ],
+    );
     assert_eq!(project.read("exported/model.safetensors"), weights);
     assert!(!project.exists("exported/config.json"));
 }

@@ -4,24 +4,21 @@
 //! `LONGWAVE_KILLS=200 cargo test --package longwave-tests --test workspace faults::kills -- --nocapture` kills each command so often;
 //! studies are in `study::killed`.
 
-use super::commands::{EVALUATION, RUN, SEARCH, everything, trained};
-use super::training::{ARGUMENTS, ends};
-use super::{files, run};
-use crate::common::{PROGRAM, Project};
+use super::commands::{RUN, evaluation, export, search};
+use super::training::training;
+use super::{Case, files};
+use crate::common::Project;
 use longwave_core::random::Stream;
 use longwave_train::Checkpoint;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant, SystemTime};
 
 struct Victim<'a> {
     name: &'a str,
-    /// The folder that it begins in.
-    begin: &'a Project,
-    arguments: &'a [&'a str],
-    ends: fn(&Project) -> BTreeMap<String, Vec<u8>>,
+    case: Case,
     /// Looks at a folder when a process was killed, with what it wrote to stderr, or had come to its end.
     look: &'a mut dyn FnMut(&Project, Option<&str>),
 }
@@ -29,27 +26,25 @@ struct Victim<'a> {
 impl Victim<'_> {
     fn check(&mut self) {
         let wanted: usize = std::env::var("LONGWAVE_KILLS").map_or(4, |count| count.parse().unwrap());
-        let undisturbed = self.begin.copied();
         let begin = Instant::now();
-        let (outcome, _) = run(&undisturbed, self.arguments, None);
+        let expected = self.case.expected();
         let whole = begin.elapsed();
-        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-        let expected = (self.ends)(&undisturbed);
+        let arguments = self.case.arguments();
         let mut stream = Stream::new(5, self.name, 0);
         let (mut kills, mut ends) = (0, 0);
         while kills < wanted {
-            let project = self.begin.copied();
+            let project = self.case.project.copied();
             // On a busy machine a process may take longer than the first: each gets more time than the one before.
             let mut in_a_row = 0.0;
             while let Some(said) =
-                killed(&project, self.arguments, whole.mul_f64(stream.uniform() * (1.0 + in_a_row / 8.0)))
+                killed(&project, &arguments, whole.mul_f64(stream.uniform() * (1.0 + in_a_row / 8.0)))
             {
                 in_a_row += 1.0;
                 kills += 1;
                 (self.look)(&project, Some(&said));
             }
             ends += 1;
-            assert!((self.ends)(&project) == expected, "{}: another end after {kills} kills", self.name);
+            assert!((self.case.ends)(&project) == expected, "{}: another end after {kills} kills", self.name);
             let left: Vec<String> =
                 files(&project.path("runs")).into_iter().filter(|name| name.contains(".part")).collect();
             assert_eq!(left, [""; 0]);
@@ -63,16 +58,8 @@ impl Victim<'_> {
 /// Starts the command and kills it some time later: what it wrote to stderr, or `None` where it came to its end before.
 fn killed(project: &Project, arguments: &[&str], after: Duration) -> Option<String> {
     let path = project.path(".said");
-    let mut child: Child = Command::new(PROGRAM)
-        .args(arguments)
-        .current_dir(project.path(""))
-        .env("NO_COLOR", "1")
-        .env("LONGWAVE_CACHE", project.path(".cache"))
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(fs::File::create(&path).unwrap())
-        .spawn()
-        .unwrap();
+    let said = fs::File::create(&path).unwrap();
+    let mut child = project.command("", arguments).stdout(Stdio::null()).stderr(said).spawn().unwrap();
     std::thread::sleep(after);
     child.kill().unwrap();
     let status = child.wait().unwrap();
@@ -121,8 +108,7 @@ fn a_training_ends_with_the_same_bits() {
         done = if said.is_none() { 0 } else { now };
         grows(&mut rows, measured(project), said);
     };
-    let begin = Project::new();
-    Victim { name: "training", begin: &begin, arguments: &ARGUMENTS, ends, look: &mut look }.check();
+    Victim { name: "training", case: training(Project::new(), &[]), look: &mut look }.check();
 }
 
 /// Rows that are measured stay.
@@ -132,9 +118,7 @@ fn an_evaluation_ends_with_the_same_bits() {
     let mut look = |project: &Project, said: Option<&str>| {
         grows(&mut rows, measured(project), said);
     };
-    let begin = trained();
-    Victim { name: "evaluation", begin: &begin, arguments: &EVALUATION, ends: everything, look: &mut look }
-        .check();
+    Victim { name: "evaluation", case: evaluation(), look: &mut look }.check();
 }
 
 /// What the search tried stays, and nothing is tried twice.
@@ -153,10 +137,7 @@ fn a_search_ends_with_the_same_bits() {
         assert_eq!(once.len(), now.len(), "{now:#?}");
         grows(&mut tried, now, said);
     };
-    let arguments = ["eval", RUN, "--device=cpu", "--threads=1", "--lengths=64", "--extend", SEARCH];
-    let begin = trained();
-    Victim { name: "search", begin: &begin, arguments: &arguments, ends: everything, look: &mut look }
-        .check();
+    Victim { name: "search", case: search(), look: &mut look }.check();
 }
 
 /// Files that are whole are not written again.
@@ -176,8 +157,5 @@ fn an_export_ends_with_the_same_bits() {
         assert!(written.iter().all(|(name, time)| now.get(name) == Some(time)), "{written:?} {now:?}");
         written = if said.is_none() { BTreeMap::new() } else { now };
     };
-    let begin = trained();
-    let arguments = ["export", RUN, "exported"];
-    Victim { name: "export", begin: &begin, arguments: &arguments, ends: everything, look: &mut look }
-        .check();
+    Victim { name: "export", case: export(), look: &mut look }.check();
 }

@@ -5,11 +5,10 @@
 
 use super::files;
 use super::training::{ARGUMENTS, ends};
-use crate::common::PROGRAM;
-use crate::common::Project;
+use crate::common::{Outcome, PROGRAM, Project, wait_until};
 use std::fs::{self, File};
 use std::process::{Child, Command, Output};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 /// Runs a script as root of a namespace in which it may mount; `None` where the system allows none.
 pub(super) fn with_mounts(project: &Project, script: &str) -> Option<Output> {
@@ -31,8 +30,7 @@ pub(super) fn with_mounts(project: &Project, script: &str) -> Option<Output> {
 
 fn trained() -> Project {
     let project = Project::new();
-    let outcome = project.run(&ARGUMENTS);
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    project.ok(&ARGUMENTS);
     project
 }
 
@@ -47,7 +45,7 @@ fn a_read_only_folder_is_left_as_it_is() {
         \"$0\" eval runs/small-0 --lengths 128 --out rows\n\"$0\" report runs/small-0 --out page";
     let Some(output) = with_mounts(&project, script) else { return };
     assert!(output.status.success(), "{output:?}");
-    let messages = String::from_utf8(project.read("messages")).unwrap();
+    let messages = project.text("messages");
     let messages: Vec<&str> = messages.split_terminator("--- 1\n").collect();
     assert_eq!(messages.len(), 4, "{messages:?}");
     for message in messages {
@@ -56,17 +54,14 @@ fn a_read_only_folder_is_left_as_it_is() {
     }
     assert!(project.exists("rows/results.jsonl") && project.exists("page/report.html"));
     assert!(ends(&project) == before);
-    assert_eq!(project.run(&["report", "runs/small-0"]).code, Some(0));
+    project.ok(&["report", "runs/small-0"]);
 }
 
 /// Starts a training that takes long, and waits until it has written metrics.
 fn long_training(project: &Project) -> Child {
     let child = project.start(&[&ARGUMENTS[..], &["--set", "train.steps=100000"]].concat());
-    let begin = Instant::now();
-    while fs::read(project.path("runs/small-0/metrics.jsonl")).map_or(true, |lines| lines.is_empty()) {
-        assert!(begin.elapsed() < Duration::from_mins(1), "no step is done");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    let metrics = project.path("runs/small-0/metrics.jsonl");
+    wait_until("a step", || fs::read(&metrics).is_ok_and(|lines| !lines.is_empty()));
     child
 }
 
@@ -75,15 +70,13 @@ fn a_folder_that_is_removed_under_a_training_is_named_and_not_made_again() {
     let project = Project::new();
     let child = long_training(&project);
     fs::rename(project.path("runs/small-0"), project.path("away")).unwrap();
-    let output = child.wait_with_output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    let Outcome { code, stderr: said, .. } = Outcome::at_end(child);
+    assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("`runs/small-0` is gone: it was removed or renamed"), "{said}");
     assert!(said.contains("\n\nhint: bring it back"), "{said}");
     assert!(!project.exists("runs/small-0"), "the folder would be no run");
     // Begun again, it ends as ever.
-    let again = project.run(&ARGUMENTS);
-    assert_eq!(again.code, Some(0), "{}", again.stderr);
+    project.ok(&ARGUMENTS);
     assert!(ends(&project) == ends(&trained()));
 }
 
@@ -91,9 +84,11 @@ fn a_folder_that_is_removed_under_a_training_is_named_and_not_made_again() {
 fn a_run_is_trained_by_one_process_at_a_time() {
     let project = Project::new();
     let mut child = long_training(&project);
-    let said = project.refused(1, &[&ARGUMENTS[..], &["--set", "train.steps=100000"]].concat());
-    assert!(said.contains("another process is training `runs/small-0`"), "{said}");
-    assert!(said.contains("\n\nhint: wait until it has ended"), "{said}");
+    project.refuses(
+        1,
+        &[&ARGUMENTS[..], &["--set", "train.steps=100000"]].concat(),
+        &["another process is training `runs/small-0`", "\n\nhint: wait until it has ended"],
+    );
     assert!(child.try_wait().unwrap().is_none(), "the first one goes on");
     child.kill().unwrap();
     child.wait().unwrap();
@@ -102,7 +97,7 @@ fn a_run_is_trained_by_one_process_at_a_time() {
     let both = [project.start(&ARGUMENTS), project.start(&ARGUMENTS)];
     let codes = both.map(|child| child.wait_with_output().unwrap().status.code());
     assert!(codes.contains(&Some(0)), "{codes:?}");
-    assert_eq!(project.run(&ARGUMENTS).code, Some(0));
+    project.ok(&ARGUMENTS);
     assert!(ends(&project) == ends(&trained()));
 }
 
@@ -121,7 +116,6 @@ fn files_of_the_future_change_nothing() {
     for name in files(&whole.path("")) {
         File::options().append(true).open(name).unwrap().set_modified(future).unwrap();
     }
-    let again = whole.run(&ARGUMENTS);
-    assert_eq!(again.code, Some(0), "{}", again.stderr);
+    whole.ok(&ARGUMENTS);
     assert!(ends(&whole) == ends(&trained()));
 }

@@ -22,13 +22,12 @@ use crate::common::{Outcome, Project};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 /// A command under faults.
-struct Case<'a> {
+struct Case {
     /// The folder that it begins in.
-    project: &'a Project,
-    arguments: &'a [&'a str],
+    project: Project,
+    arguments: Vec<String>,
     /// What must be the same at the end.
     ends: fn(&Project) -> BTreeMap<String, Vec<u8>>,
     /// Whether the command may go on to its end where this operation fails.
@@ -37,14 +36,18 @@ struct Case<'a> {
     clean: &'static str,
 }
 
-impl Case<'_> {
+impl Case {
+    fn arguments(&self) -> Vec<&str> {
+        self.arguments.iter().map(String::as_str).collect()
+    }
+
     /// Lets every `step`-th operation from `first` on fail, or end the process, and goes on with the same command.
     fn check_every(&self, kind: &str, first: usize, step: usize) {
         let expected = self.expected();
         let mut faults = 0;
         for at in (first..).step_by(every(step)) {
             let project = self.project.copied();
-            let (outcome, done) = run(&project, self.arguments, Some((kind, at)));
+            let (outcome, done) = run(&project, &self.arguments(), (kind, at));
             let Some(done) = done else {
                 assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
                 break;
@@ -65,18 +68,17 @@ impl Case<'_> {
     /// How the command ends where nothing disturbs it.
     fn expected(&self) -> BTreeMap<String, Vec<u8>> {
         let undisturbed = self.project.copied();
-        let (outcome, _) = run(&undisturbed, self.arguments, None);
-        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        undisturbed.ok(&self.arguments());
         let expected = (self.ends)(&undisturbed);
         assert!(!expected.is_empty());
         expected
     }
 
     fn goes_on(&self, project: &Project, place: &str, expected: &BTreeMap<String, Vec<u8>>) {
-        let (mut again, _) = run(project, self.arguments, None);
+        let mut again = project.run(&self.arguments());
         // A study tries a run that failed when it is asked to, and says so.
         if again.code == Some(1) && again.stderr.contains("`--retry`") {
-            (again, _) = run(project, &[self.arguments, &["--retry"]].concat(), None);
+            again = project.run(&[&self.arguments()[..], &["--retry"]].concat());
         }
         assert_eq!(again.code, Some(0), "{place}, then {}", again.stderr);
         self.is_the_same(project, place, expected);
@@ -100,29 +102,12 @@ fn every(step: usize) -> usize {
     if all { 1 } else { 2 * step }
 }
 
-/// Runs the program; `fault` says which operation fails or ends the process, and gives what was done there.
-fn run(project: &Project, arguments: &[&str], fault: Option<(&str, usize)>) -> (Outcome, Option<String>) {
+/// Runs the program, in which an operation fails or ends the process, and gives what was done there.
+fn run(project: &Project, arguments: &[&str], (kind, at): (&str, usize)) -> (Outcome, Option<String>) {
     let marks = tempfile::tempdir().unwrap();
     let mark = marks.path().join("mark");
-    let fault = fault.map(|(kind, at)| ("LONGWAVE_FAULT", format!("{kind}:{at}:{}", mark.display())));
-    (run_with(project, arguments, fault), fs::read_to_string(&mark).ok())
-}
-
-fn run_with(project: &Project, arguments: &[&str], variable: Option<(&str, String)>) -> Outcome {
-    let output = Command::new(project.program())
-        .envs(variable)
-        .args(arguments)
-        .current_dir(project.path(""))
-        .env("NO_COLOR", "1")
-        .env("LONGWAVE_CACHE", project.path(".cache"))
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    Outcome {
-        code: output.status.code(),
-        stdout: String::from_utf8(output.stdout).unwrap(),
-        stderr: String::from_utf8(output.stderr).unwrap(),
-    }
+    let fault = format!("{kind}:{at}:{}", mark.display());
+    (project.run_with("LONGWAVE_FAULT", &fault, arguments), fs::read_to_string(&mark).ok())
 }
 
 /// The paths of all files below a folder, half-written folders among them.

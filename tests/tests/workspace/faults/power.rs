@@ -4,16 +4,15 @@
 //! the test puts that in the place of the folder: every second time with nothing more, and else with some of the rest by chance, since systems
 //! write in their own time what nobody syncs. The processes of a study end together.
 
-use super::commands::{EVALUATION, RUN, SEARCH, STUDY, answers, everything, trained, with_study};
-use super::training::{ARGUMENTS, ends};
-use super::{Case, every, files, run_with};
+use super::commands::{RUN, evaluation, export, import, report, search, study};
+use super::training::{ARGUMENTS, training};
+use super::{Case, every, files};
 use crate::common::Project;
 use longwave_core::file::fault::Disk;
 use longwave_core::random::Stream;
-use std::collections::BTreeMap;
 use std::fs;
 
-impl Case<'_> {
+impl Case {
     /// Cuts the power at every `step`-th operation from `first` on, and once after the end.
     fn check_power(&self, first: usize, step: usize) {
         let expected = self.expected();
@@ -25,7 +24,7 @@ impl Case<'_> {
             let root = project.path("");
             let disk = Disk::begin(&mark, &root).unwrap();
             let fault = format!("power:{at}:{}", mark.display());
-            let outcome = run_with(&project, self.arguments, Some(("LONGWAVE_FAULT", fault)));
+            let outcome = project.run_with("LONGWAVE_FAULT", &fault, &self.arguments());
             assert!(!outcome.stderr.contains("panicked"), "power {at}: {}", outcome.stderr);
             let Ok(done) = fs::read_to_string(&mark) else {
                 assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
@@ -45,16 +44,6 @@ impl Case<'_> {
     }
 }
 
-fn check(
-    project: &Project,
-    arguments: &[&str],
-    ends: fn(&Project) -> BTreeMap<String, Vec<u8>>,
-    clean: &'static str,
-    step: usize,
-) {
-    Case { project, arguments, ends, may_pass: |_| false, clean }.check_power(1, step);
-}
-
 /// The cut is a real one: of a whole training, only the curves of `TensorBoard` are not synced, and they are lost.
 #[test]
 fn what_nobody_syncs_is_lost() {
@@ -63,8 +52,7 @@ fn what_nobody_syncs_is_lost() {
     let mark = marks.path().join("mark");
     let disk = Disk::begin(&mark, &project.path("")).unwrap();
     let fault = format!("power:1000000:{}", mark.display());
-    let outcome = run_with(&project, &ARGUMENTS, Some(("LONGWAVE_FAULT", fault)));
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    project.run_with("LONGWAVE_FAULT", &fault, &ARGUMENTS).done();
     let curves = project.path(RUN).join("tensorboard/train");
     assert_eq!(files(&curves).len(), 1);
     disk.restore(&project.path(""), None).unwrap();
@@ -74,36 +62,31 @@ fn what_nobody_syncs_is_lost() {
 
 #[test]
 fn a_training_goes_on() {
-    check(&Project::new(), &ARGUMENTS, ends, "runs", 11);
+    training(Project::new(), &[]).check_power(1, 11);
 }
 
 #[test]
 fn an_evaluation_goes_on() {
-    check(&trained(), &EVALUATION, everything, ".", 7);
+    evaluation().check_power(1, 7);
 }
 
 #[test]
 fn a_search_goes_on() {
-    let arguments = ["eval", RUN, "--device=cpu", "--threads=1", "--lengths=64", "--extend", SEARCH];
-    check(&trained(), &arguments, everything, ".", 11);
+    search().check_power(1, 11);
 }
 
 #[test]
 fn a_report_goes_on() {
-    let project = Project::new();
-    project.train(&["--threads=1"]);
-    check(&project, &["report", RUN, "--pdf"], everything, ".", 9);
+    report().check_power(1, 9);
 }
 
 #[test]
 fn an_export_and_an_import_go_on() {
-    let project = trained();
-    check(&project, &["export", RUN, "exported"], everything, ".", 3);
-    assert_eq!(project.run(&["export", RUN, "exported"]).code, Some(0));
-    check(&project, &["import", "exported", "--out", "runs/back"], everything, ".", 3);
+    export().check_power(1, 3);
+    import().check_power(1, 3);
 }
 
 #[test]
 fn a_study_goes_on() {
-    check(&with_study(), &STUDY, answers, ".", 31);
+    study().check_power(1, 31);
 }

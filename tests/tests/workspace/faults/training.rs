@@ -1,7 +1,7 @@
 //! Training with its evaluation.
 
 use super::{Case, may_be_missing};
-use crate::common::Project;
+use crate::common::{Project, set};
 use crate::rollback;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ pub(super) fn ends(project: &Project) -> BTreeMap<String, Vec<u8>> {
             .into_iter()
             .map(|name| (name.to_owned(), project.read(name)))
             .collect();
-    let metrics = String::from_utf8(project.read("runs/small-0/metrics.jsonl")).unwrap();
+    let metrics = project.text("runs/small-0/metrics.jsonl");
     let without_seconds = |line: &str| {
         let mut metric: Value = serde_json::from_str(line).unwrap();
         for key in ["seconds", "checksum"] {
@@ -40,33 +40,28 @@ pub(super) fn ends(project: &Project) -> BTreeMap<String, Vec<u8>> {
     ends
 }
 
+/// The training, in a folder with more changes.
+pub(super) fn training(project: Project, changes: &[&str]) -> Case {
+    let arguments = [&ARGUMENTS[..], &set(changes)].concat().into_iter().map(str::to_owned).collect();
+    Case { project, arguments, ends, may_pass: may_be_missing, clean: "runs" }
+}
+
 /// A run that leaves out two batches, each after a checkpoint of its own.
 #[test]
 fn a_process_that_ends_around_a_rollback_is_made_good() {
     let project = Project::with_program(rollback::PROGRAM);
     let spoiled = rollback::spoiled(&project, &[1, 5]);
-    let changes = [&spoiled, "train.on_non_finite=rollback", "evaluate.extend=direct"];
-    let set = changes.into_iter().flat_map(|change| ["--set", change]);
-    let arguments: Vec<&str> = ARGUMENTS.into_iter().chain(set).collect();
-    let case =
-        Case { project: &project, arguments: &arguments, ends, may_pass: may_be_missing, clean: "runs" };
+    let case = training(project, &[&spoiled, "train.on_non_finite=rollback", "evaluate.extend=direct"]);
     case.check_every("kill", 4, 9);
     case.check_every("fail", 2, 17);
 }
 
-fn check_every(kind: &str, first: usize, step: usize) {
-    let project = Project::new();
-    let case =
-        Case { project: &project, arguments: &ARGUMENTS, ends, may_pass: may_be_missing, clean: "runs" };
-    case.check_every(kind, first, step);
-}
-
 #[test]
 fn operations_that_fail_once_are_noticed_and_made_good() {
-    check_every("fail", 3, 11);
+    training(Project::new(), &[]).check_every("fail", 3, 11);
 }
 
 #[test]
 fn a_process_that_ends_at_an_operation_is_made_good() {
-    check_every("kill", 1, 13);
+    training(Project::new(), &[]).check_every("kill", 1, 13);
 }

@@ -3,7 +3,7 @@
 //! `LONGWAVE_PUBLISHED=DIR` walks another folder of the same form.
 
 use super::logits_of;
-use crate::common::{Outcome, Project, copy_folder};
+use crate::common::{Project, copy_folder};
 use burn::tensor::Device;
 use longwave_hub::import;
 use longwave_position::{ExtensionConfig, Lengths, Reading};
@@ -157,20 +157,13 @@ fn extension_of(folder: &Path) -> Option<ExtensionConfig> {
     read.ok()
 }
 
-fn ok(project: &Project, arguments: &[&str]) -> Outcome {
-    let outcome = project.run(arguments);
-    assert_eq!(outcome.code, Some(0), "{arguments:?}: {}", outcome.stderr);
-    outcome
-}
-
 /// The mean losses of the first window of the text, by extension and length.
 fn means(project: &Project, run: &str, extend: &str, lengths: &str) -> Vec<(String, usize, f64)> {
     let protocol =
         ["--protocol", "non_overlapping", "--set", "windows_per_document=1", "--json", "--device", "cpu"];
     let asked = ["eval", run, "--lengths", lengths, "--extend", extend];
-    let rows = ok(project, &[&asked[..], &protocol].concat()).stdout;
-    rows.lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+    let rows = project.ok(&[&asked[..], &protocol].concat()).rows::<Value>();
+    rows.into_iter()
         .filter(|row| row["extend"] != "window_baseline")
         .map(|row| {
             let length = row["length"].as_u64().unwrap() as usize;
@@ -189,7 +182,7 @@ fn a_scaled_model_goes_through_the_program_and_out_again() {
         copy_folder(&folder, &project.path(&name));
         let (run, file) = (format!("runs/{name}"), format!("{name}/config.json"));
         let arguments = ["import", &name, "--out", &run, "--set", "data.corpus=texts"];
-        let told = ok(&project, &[&arguments[..], &["--scaling", "trained"]].concat()).stderr;
+        let told = project.ok(&[&arguments[..], &["--scaling", "trained"]].concat()).stderr;
         assert!(told.contains("this is part of the model (`--scaling trained`)"), "{told}");
         let expected = expected(&folder);
         // The first text and the last; the test above reads them all.
@@ -201,24 +194,24 @@ fn a_scaled_model_goes_through_the_program_and_out_again() {
                 assert!(off < 1e-4, "{name}, {extend} at {length}: {mean}, not {expected}");
             }
         }
-        ok(&project, &["generate", &run, "--prompt", "puzzle", "--max-tokens", "4"]);
+        project.ok(&["generate", &run, "--prompt", "puzzle", "--max-tokens", "4"]);
 
         // Out again as it came in, and back: with our run in it, and without.
         let (out, back, elsewhere) =
             (format!("{name}-out"), format!("runs/{name}-back"), format!("runs/{name}-again"));
-        ok(&project, &["export", &run, &out]);
-        let read = |path: &str| -> Value { serde_json::from_slice(&project.read(path)).unwrap() };
+        project.ok(&["export", &run, &out]);
+        let read = |path: &str| -> Value { project.json(path) };
         let mut exported = read(&format!("{out}/config.json"));
         for key in ["longwave", "longwave_sha256"] {
             exported.as_object_mut().unwrap().remove(key).unwrap();
         }
         assert_eq!(exported, read(&file), "{name}");
-        ok(&project, &["import", &out, "--out", &back]);
+        project.ok(&["import", &out, "--out", &back]);
         let direct = |run: &str| means(&project, run, "direct", "64,256");
         let before = direct(&run);
         assert_eq!(direct(&back), before, "{name}");
         project.write(&format!("{out}/config.json"), &exported.to_string());
-        ok(&project, &["import", &out, "--out", &elsewhere, "--set", "data.corpus=texts"]);
+        project.ok(&["import", &out, "--out", &elsewhere, "--set", "data.corpus=texts"]);
         assert_eq!(direct(&elsewhere), before, "{name}");
     }
 }

@@ -7,12 +7,13 @@
 mod layouts;
 mod others;
 mod published;
+mod refused;
 mod scaled;
 mod torch;
 
 use crate::common::Project;
-use burn::tensor::{Device, Int, Tensor, TensorData};
-use longwave_core::random::Stream;
+use crate::common::models::{self, distance, noisy};
+use burn::tensor::{Device, Tensor};
 use longwave_data::Tokenizer;
 use longwave_hub::{Architecture, Exported, Import, tensors};
 use longwave_model::{Gpt, Pass};
@@ -20,7 +21,7 @@ use longwave_position::encodings;
 use longwave_position::{Init, Positions, Reading};
 use longwave_train::checkpoint::{Meta, StageReading};
 use longwave_train::run::CheckpointId;
-use longwave_train::{FileScaling, RunConfig, Trained, parameters};
+use longwave_train::{FileScaling, RunConfig, Trained};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -51,12 +52,7 @@ impl Made {
         let resolved = config.model.resolve(tokenizer.vocab_size(), LENGTH).unwrap();
         let device = Device::flex();
         let fresh = Gpt::new(&resolved, &config.position, &Init::new(0, &device)).unwrap();
-        let model = parameters::replace(fresh, |index, old| {
-            let mut stream = Stream::new(4, "noise", index as u64);
-            let noise: Vec<f32> = (0..old.dims()[0]).map(|_| (0.2 * stream.normal()) as f32).collect();
-            let shape = [noise.len()];
-            old + Tensor::from_data(TensorData::new(noise, shape), &device)
-        });
+        let model = noisy(fresh, 4, 0.2);
         let folder = tempfile::tempdir().unwrap();
         tokenizer.save(&folder.path().join("tokenizer.json")).unwrap();
         let meta = Meta::new(7, "of the run", None, Vec::new());
@@ -87,19 +83,14 @@ fn logits_read(model: &Gpt, reading: &Reading, length: usize) -> Tensor<3> {
 
 /// Logits of a text, `[1, length, vocabulary]`.
 fn logits_of(model: &Gpt, reading: &Reading, ids: &[i32]) -> Tensor<3> {
-    let length = ids.len();
-    let positions = Positions::range(0..length);
-    let tokens = Tensor::<2, Int>::from_data(TensorData::new(ids.to_vec(), [1, length]), &Device::flex());
+    let positions = Positions::range(0..ids.len());
+    let tokens = models::tokens(1, ids.to_vec());
     let pass = Pass { tokens, positions: &positions, reading, dropout: None };
     model.logits(model.hidden(&pass))
 }
 
 fn ids(length: usize) -> Vec<i32> {
     (0..length as i32).map(|i| (i * i * 7 + 40) % 256).collect()
-}
-
-fn distance(a: Tensor<3>, b: Tensor<3>) -> f32 {
-    (a - b).abs().max().into_scalar()
 }
 
 /// Imports a folder into a run and opens it.
@@ -332,155 +323,27 @@ fn names_and_shapes_are_the_published_ones() {
 }
 
 #[test]
-fn what_no_published_architecture_computes_is_said() {
-    let told = |position: &str, model: &str| {
-        let (_, exported) = Made::new(position, model).export("exported");
-        assert_eq!(exported.architecture, Architecture::Longwave, "{position} {model}");
-        exported.obstacle.unwrap()
-    };
-    assert!(told("'alibi'", "").contains("`position.kind = \"alibi\"`"));
-    assert!(told("['rope', 'alibi']", "").contains("rope+alibi"));
-    for (position, model, part) in [
-        ("{ kind = 'rope', p = 0.5 }", SWIGLU, "`p = 0.5`"),
-        ("{ kind = 'rope', hope = true }", SWIGLU, "hope"),
-        ("{ kind = 'rope', fraction = 0.5 }", SWIGLU, "`fraction = 0.5`"),
-        ("'rope'", "log_n = true", "log_n"),
-        ("'rope'", "qk_norm = \"key\"", "qk_norm"),
-        ("'rope'", "attention_gate = \"head\"", "attention_gate"),
-        ("'rope'", "canon = [\"attention\"]", "canon"),
-        ("'rope'", "norm_attention_output = true", "norm_attention_output"),
-        ("'rope'", "qk_norm = \"rms\"\nfeed_forward = \"swiglu\"", "qk_norm_eps"),
-        ("'rope'", "qk_norm = \"rms\"\nqk_norm_eps = 1e-5", "swiglu"),
-        ("'rope'", "norm = \"layer_norm\"\nkv_heads = 2", "key heads"),
-        ("'rope'", "norm = \"dyt\"\nfeed_forward = \"swiglu\"", "`norm` is `rms_norm`"),
-        ("'rope'", "norm = \"layer_norm\"\nfeed_forward = \"relu_squared\"", "`feed_forward` is `gelu`"),
-        ("'learned'", "", "layer_norm"),
-        ("{ kind = 'learned', past_table = 'segment' }", LAYER_NORM, "past_table"),
-    ] {
-        assert!(told(position, model).contains(part), "{position} {model}: {}", told(position, model));
-    }
-}
-
-#[test]
-fn a_file_that_does_not_fit_is_refused_by_name() {
-    let refused = |change: &dyn Fn(&mut serde_json::Map<String, Value>)| {
-        let made = Made::new("'rope'", SWIGLU);
-        let (folder, _) = made.export("exported");
-        edit(&folder, |json| change(json));
-        let out = made.folder.path().join("run");
-        let error = longwave_hub::import(&folder, FileScaling::Trained)
-            .and_then(|import| import.write(&out, &Device::flex()))
-            .map(|_| ())
-            .unwrap_err();
-        assert!(!out.exists(), "something was written");
-        assert!(error.hint_text().is_some(), "{error}");
-        error.to_string()
-    };
-    // Beside our run a field must say what the run says.
-    assert!(
-        refused(&|json| drop(json.insert("rope_theta".into(), json!(5e5))))
-            .contains("`rope_theta = 500000` disagree")
-    );
-    assert!(
-        refused(&|json| drop(json.insert("softcap".into(), json!(5)))).contains("`softcap = 5` is not known")
-    );
-    // Without it the weights must fit the fields.
-    for (key, value, part) in [
-        ("hidden_act", json!("relu"), "`hidden_act = \"relu\"`"),
-        ("num_hidden_layers", json!(3), "the weights have no `model.layers.2"),
-        ("num_hidden_layers", json!(1), "no place for the tensor `model.layers.1"),
-        ("intermediate_size", json!(40), "has shape [48, 16], and config.json asks for [40, 16]"),
-        ("vocab_size", json!(200), "`vocab_size = 200`, and tokenizer.json has 256 entries"),
-        ("vocab_size", json!(300), "has shape [256, 16], and config.json asks for [300, 16]"),
-        ("tie_word_embeddings", json!(true), "the head differs from the embedding"),
-    ] {
-        let message = refused(&|json| {
-            json.remove("longwave");
-            json.insert(key.to_owned(), value.clone());
-        });
-        assert!(message.contains(part), "{key}: {message}");
-    }
-}
-
-#[test]
-fn what_the_import_refuses_its_check_refuses_in_the_words_of_the_file() {
-    let longrope = json!({ "rope_type": "longrope", "factor": 4.0, "long_factor": [2.0], "short_factor": [1.0],
-                           "original_max_position_embeddings": 16 });
-    for (key, value, part) in [
-        ("rope_parameters", longrope, "long_factor"),
-        ("num_key_value_heads", json!(3), "`num_key_value_heads = 3`"),
-        ("rope_theta", json!(1.0), "`rope_theta = 1`"),
-        ("max_position_embeddings", json!(0), "`max_position_embeddings = 0`"),
-    ] {
-        let made = Made::new("'rope'", SWIGLU);
-        let (folder, _) = made.export("exported");
-        edit(&folder, |json| {
-            json.remove("longwave");
-            json.remove("rope_parameters");
-            json.insert(key.to_owned(), value);
-        });
-        let out = made.folder.path().join("run");
-        let checked = longwave_hub::describe(&folder, FileScaling::Trained, &[]).unwrap_err();
-        let imported = longwave_hub::import(&folder, FileScaling::Trained)
-            .and_then(|import| import.write(&out, &Device::flex()))
-            .unwrap_err();
-        for error in [checked, imported] {
-            assert!(error.message().contains(part) && error.hint_text().is_some(), "{error}");
-            assert!(error.message().contains("config.json"), "{error}");
-        }
-    }
-}
-
-#[test]
-fn other_weights_are_another_model() {
-    for (position, model) in [("'rope'", SWIGLU), ("'alibi'", "")] {
-        let made = Made::new(position, model);
-        let (folder, _) = made.export("exported");
-        let path = folder.join("model.safetensors");
-        let mut tensors = tensors::from_bytes(&fs::read(&path).unwrap()).unwrap();
-        tensors.values_mut().next().unwrap().numbers[0] += 1.0;
-        fs::write(&path, tensors::to_bytes(&tensors).unwrap()).unwrap();
-        let (import, back) = imported(&folder, &made.folder.path().join("run"));
-        assert!(import.run.is_none() && !import.notes.is_empty());
-        assert!(back.config.imported.is_some() && back.meta.config_hash != made.trained.meta.config_hash);
-        assert!(distance(logits(&back.model), logits(&made.trained.model)) > 1e-4);
-    }
-}
-
-#[test]
 fn a_run_goes_out_and_comes_back_through_the_program() {
     let project = Project::new();
     project.train(&["--set", "train.steps=2"]);
-    let ok = |arguments: &[&str]| {
-        let outcome = project.run(arguments);
-        assert_eq!(outcome.code, Some(0), "{arguments:?}: {}", outcome.stderr);
-        outcome
-    };
-    let told = ok(&["export", "runs/small-0", "out"]).stderr;
+    let told = project.ok(&["export", "runs/small-0", "out"]).stderr;
     assert!(told.contains("as `arcee`, which other tools read"), "{told}");
-    ok(&["import", "out", "--out", "back"]);
-    let rows = |run: &str| ok(&["eval", run, "--json", "--device", "cpu"]).stdout;
+    project.ok(&["import", "out", "--out", "back"]);
+    let rows = |run: &str| project.ok(&["eval", run, "--json", "--device", "cpu"]).stdout;
     assert_eq!(rows("back"), rows("runs/small-0"), "the same run, measured again");
-    let again = project.run(&["import", "out", "--out", "back"]);
-    assert_eq!(again.code, Some(2), "{}", again.stderr);
+    project.refused(2, &["import", "out", "--out", "back"]);
 }
 
 #[test]
 fn a_model_from_elsewhere_is_evaluated_and_not_trained() {
     let project = Project::new();
     project.train(&["--set", "train.steps=2"]);
-    let ok = |arguments: &[&str]| {
-        let outcome = project.run(arguments);
-        assert_eq!(outcome.code, Some(0), "{arguments:?}: {}", outcome.stderr);
-        outcome.stdout
-    };
-    ok(&["export", "runs/small-0", "out"]);
+    project.ok(&["export", "runs/small-0", "out"]);
     edit(&project.path("out"), |json| drop(json.remove("longwave")));
-    ok(&["import", "out", "--set", "data.corpus=corpus"]);
+    project.ok(&["import", "out", "--set", "data.corpus=corpus"]);
     let lengths = ["--lengths", "32,64", "--extend", "direct,ntk", "--json", "--device", "cpu"];
     let nll = |run: &str, more: &[&str]| -> Vec<f64> {
-        let rows = ok(&[&["eval", run], &lengths[..], more].concat());
-        rows.lines().map(|row| serde_json::from_str::<Value>(row).unwrap()["nll"].as_f64().unwrap()).collect()
+        project.ok(&[&["eval", run], &lengths[..], more].concat()).losses()
     };
     let (here, there) = (
         nll("runs/small-0", &["--set", "windows_per_document=2"]),
@@ -489,12 +352,16 @@ fn a_model_from_elsewhere_is_evaluated_and_not_trained() {
     assert_eq!(here.len(), there.len());
     assert!(here.iter().zip(&there).all(|(a, b)| (a - b).abs() < 1e-6), "{here:?} {there:?}");
     let text = |run: &str| {
-        ok(&["generate", run, "--prompt", "the wave", "--max-tokens", "12", "--temperature", "0"])
+        project
+            .ok(&["generate", run, "--prompt", "the wave", "--max-tokens", "12", "--temperature", "0"])
+            .stdout
     };
     assert_eq!(text("runs/out-0"), text("runs/small-0"));
-    let outcome = project.run(&["train", "--config", "runs/out-0/config.toml", "--out", "runs/new"]);
-    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("remove `imported`"), "{}", outcome.stderr);
+    project.refuses(
+        2,
+        &["train", "--config", "runs/out-0/config.toml", "--out", "runs/new"],
+        &["remove `imported`"],
+    );
     assert!(!project.exists("runs/new"));
 }
 
@@ -514,7 +381,7 @@ fn a_folder_that_cannot_be_exported_to_or_imported_from() {
     insta::assert_snapshot!("import_over_a_run", message(2, &["import", "out"]));
     let other = ["import", "out", "--out", "back", "--set", "position.base=500.0"];
     insta::assert_snapshot!("import_as_another_model", message(2, &other));
-    let json = String::from_utf8(project.read("out/config.json")).unwrap();
+    let json = project.text("out/config.json");
     project.write("out/config.json", &json.replace("\"hidden_act\": \"gelu\"", "\"hidden_act\": \"tanh\""));
     insta::assert_snapshot!(
         "import_of_another_architecture",

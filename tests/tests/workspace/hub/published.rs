@@ -2,7 +2,7 @@
 //! tokens in `tokenizer.json`. The weights are trained here, on words.
 
 use super::{edit, tensors};
-use crate::common::Project;
+use crate::common::{Project, set};
 use longwave_hub::tensors::{Stored, Tensors};
 use serde_json::{Map, Value, json};
 use std::fs;
@@ -150,10 +150,8 @@ impl Family {
         let run = format!("runs/trained-{}", self.name);
         let tokenizer = format!("data.tokenizer={{ kind = 'bpe', vocab_size = {TRAINED} }}");
         let shared = ["train.steps=100", "train.learning_rate=1e-2", "evaluate=[]", &tokenizer];
-        let settings = shared.iter().chain(self.settings).flat_map(|setting| ["--set", setting]);
-        project.train(&settings.chain(["--out", &run]).collect::<Vec<_>>());
-        let exported = project.run(&["export", &run, self.name]);
-        assert_eq!(exported.code, Some(0), "{}", exported.stderr);
+        project.train(&[&set(&[&shared, self.settings].concat())[..], &["--out", &run]].concat());
+        let exported = project.ok(&["export", &run, self.name]);
         assert!(exported.stderr.contains(&format!("as `{}`", self.name)), "{}", exported.stderr);
         let folder = project.path(self.name);
         edit(&folder, |json| *json = self.config(json));

@@ -5,6 +5,7 @@
 
 use super::{LENGTH, Made, imported, logits_of};
 use crate::common::Project;
+use crate::common::models::extension;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_core::{Error, Result};
 use longwave_hub::tensors::{self, Stored, Tensors};
@@ -18,11 +19,6 @@ use std::path::{Path, PathBuf};
 
 const LONGEST: usize = 4 * LENGTH;
 const LENGTHS: [usize; 4] = [LENGTH / 2, LENGTH, 2 * LENGTH, LONGEST];
-
-fn extension(text: &str) -> ExtensionConfig {
-    let table: toml::Table = format!("extend = {text}").parse().unwrap();
-    ExtensionConfig::from_value(&table["extend"], "extend").unwrap()
-}
 
 fn exported(made: &Made, extend: ExtensionConfig, longest: usize) -> Result<PathBuf> {
     let folder = made.folder.path().join(format!("torch-{}-{longest}", extend.kind()));
@@ -274,17 +270,13 @@ fn a_folder_that_was_trained_further_is_read() {
 fn the_program_writes_it() {
     let project = Project::new();
     project.train(&["--set", "train.steps=2"]);
-    let outcome = project.run(&["export", "runs/small-0", "torch", "out", "--extend", "yarn"]);
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let outcome = project.ok(&["export", "runs/small-0", "torch", "out", "--extend", "yarn"]);
     insta::assert_snapshot!("export_torch", outcome.stderr);
-    insta::assert_snapshot!("model_py_of_rope", String::from_utf8(project.read("out/model.py")).unwrap());
-    let again = project.run(&["import", "out", "--out", "back"]);
-    assert_eq!(again.code, Some(0), "{}", again.stderr);
+    insta::assert_snapshot!("model_py_of_rope", project.text("out/model.py"));
+    let again = project.ok(&["import", "out", "--out", "back"]);
     insta::assert_snapshot!("import_torch", again.stderr);
     let keys = "{ kind = 'linear', scale = 2.0 }";
-    let scaled =
-        project.run(&["export", "runs/small-0", "torch", "scaled", "--extend", keys, "--length", "64"]);
-    assert_eq!(scaled.code, Some(0), "{}", scaled.stderr);
+    project.ok(&["export", "runs/small-0", "torch", "scaled", "--extend", keys, "--length", "64"]);
     let said = project.run(&["import", "scaled", "--out", "again"]).stderr;
     let first = said.lines().next().unwrap_or_default();
     assert!(first.contains("up to 64 tokens with `linear`") && first.contains("scale = 2.0"), "{said}");

@@ -1,6 +1,6 @@
 //! Which reading is the best at one length: one file and one command answer it with one table and one sentence.
 
-use super::{STUDY, done, project, store, study};
+use super::{STUDY, project, store, study};
 use crate::common::Project;
 use std::path::Path;
 
@@ -26,11 +26,11 @@ fn answer(printed: &str) -> (Vec<Vec<String>>, String) {
 fn a_question_of_twelve_lines_has_one_table_and_one_sentence() {
     let project = Project::new();
     project.write("two.toml", &example());
-    let outcome = done(study(&project, &[]));
+    let outcome = study(&project, &[]).done();
     let (rows, sentence) = answer(&outcome.stdout);
     let tables = outcome.stdout.lines().filter(|line| line.starts_with("| ---"));
     assert_eq!(tables.count(), 1, "one table: {}", outcome.stdout);
-    let whole = String::from_utf8(project.read("runs/studies/best-at-8L/study.md")).unwrap();
+    let whole = project.text("runs/studies/best-at-8L/study.md");
     assert!(whole.contains("## Perplexity, fixed_target"), "{whole}");
     let mut names: Vec<&str> = rows.iter().map(|row| row[2].as_str()).collect();
     let best = names[0].to_owned();
@@ -55,14 +55,14 @@ fn a_question_of_twelve_lines_has_one_table_and_one_sentence() {
         assert_eq!(better[begins.len()..].contains(&name), is_worse, "{sentence}");
     }
     // With one seed the pairs are documents.
-    let one = done(study(&project, &["--set", "seeds=1", "--out", "one"]));
+    let one = study(&project, &["--set", "seeds=1", "--out", "one"]).done();
     let sentence = answer(&one.stdout).1;
     assert!(sentence.contains("3 pairs, 1 seed, paired by document)."), "{sentence}");
     assert!(sentence.ends_with("It cannot show that other trainings would."), "{sentence}");
     // What is measured beside the ranking is printed too.
     let lengths = example().replacen("lengths = [\"8L\"]", "lengths = [\"4L\", \"8L\"]", 1);
     project.write("two.toml", &lengths);
-    let more = done(study(&project, &["--set", "seeds=1", "--out", "more"])).stdout;
+    let more = study(&project, &["--set", "seeds=1", "--out", "more"]).done().stdout;
     assert!(more.contains("## Perplexity, fixed_target") && more.contains("## Best at 8L"), "{more}");
 }
 
@@ -74,9 +74,7 @@ fn a_length_at_which_nothing_is_compared_is_refused() {
         ("best=16L", "`best = \"16L\"` is not allowed: no evaluation reads at this length"),
         ("best=far", "`best = \"far\"` is not allowed"),
     ] {
-        let outcome = study(&project, &["--dry-run", "--set", set]);
-        assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
-        assert!(outcome.stderr.contains(told), "{}", outcome.stderr);
+        study(&project, &["--dry-run", "--set", set]).refuses(2, &[told]);
     }
     let outcome = study(&project, &["--dry-run", "--set", "best=16L"]);
     assert!(outcome.stderr.contains("hint: evaluations read at 256 tokens"), "{}", outcome.stderr);
@@ -85,7 +83,7 @@ fn a_length_at_which_nothing_is_compared_is_refused() {
 #[test]
 fn set_changes_the_study_and_its_runs() {
     let project = project(STUDY);
-    done(study(&project, &["--set", "train.steps=3", "--set", "seeds=1"]));
+    study(&project, &["--set", "train.steps=3", "--set", "seeds=1"]).done();
     let keys = store(&project).keys().unwrap();
     assert_eq!(keys.len(), 2);
     for key in &keys {
@@ -99,26 +97,22 @@ fn set_changes_the_study_and_its_runs() {
         ("train.stepps=3", "unknown key `train.stepps`"),
         ("train", "has no `=`"),
     ] {
-        let outcome = study(&project, &["--dry-run", "--set", set]);
-        assert_eq!(outcome.code, Some(2), "{set}: {}", outcome.stderr);
-        assert!(outcome.stderr.contains(told), "{}", outcome.stderr);
+        study(&project, &["--dry-run", "--set", set]).refuses(2, &[told]);
     }
     // A claim has no room below 0 for an error.
     project.write("two.toml", &STUDY.replace("tolerance = 100.0", "tolerance = -1.0"));
-    let outcome = study(&project, &["--dry-run"]);
-    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("`claim[0].tolerance = -1` is not allowed"), "{}", outcome.stderr);
+    study(&project, &["--dry-run"]).refuses(2, &["`claim[0].tolerance = -1` is not allowed"]);
 }
 
 #[test]
 fn a_dry_run_tells_training_from_evaluation() {
     let project = project(STUDY);
-    let before = done(study(&project, &["--dry-run"])).stdout;
+    let before = study(&project, &["--dry-run"]).done().stdout;
     assert!(before.contains("4 to be done (4 trainings to do)"), "{before}");
-    done(study(&project, &[]));
+    study(&project, &[]).done();
     let windows = STUDY.replacen("windows_per_document = 2", "windows_per_document = 1", 1);
     project.write("two.toml", &windows);
-    let after = done(study(&project, &["--dry-run"])).stdout;
+    let after = study(&project, &["--dry-run"]).done().stdout;
     assert!(after.contains("4 to be done (trained; 4 evaluations to do): 0.0k training tokens"), "{after}");
     assert_eq!(after.lines().filter(|line| line.contains("  trained ")).count(), 4, "{after}");
 }
@@ -134,8 +128,6 @@ fn studies_of_too_many_runs_are_refused_at_once() {
         format!("name = \"two\"\nbase = \"small.toml\"\n{axes}"),
         "name = \"two\"\nbase = \"small.toml\"\nseeds = 1000000000000".to_owned(),
     ] {
-        let outcome = study(&project(&text), &["--dry-run"]);
-        assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
-        assert!(outcome.stderr.contains("at most 100000 are allowed"), "{}", outcome.stderr);
+        study(&project(&text), &["--dry-run"]).refuses(2, &["at most 100000 are allowed"]);
     }
 }

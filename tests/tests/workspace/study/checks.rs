@@ -1,6 +1,6 @@
 //! What a study refuses or leaves out before anything is trained.
 
-use super::{STUDY, done, project, study};
+use super::{STUDY, project, study};
 use crate::common::Project;
 
 /// The study with another list of blocks and claims.
@@ -12,11 +12,7 @@ fn with(blocks: &str) -> Project {
 fn refused(blocks: &str, told: &[&str]) {
     let project = with(blocks);
     for more in [&["--dry-run"][..], &[]] {
-        let outcome = study(&project, more);
-        assert_eq!(outcome.code, Some(2), "{more:?}: {}", outcome.stderr);
-        for part in told {
-            assert!(outcome.stderr.contains(part), "no `{part}` in {}", outcome.stderr);
-        }
+        study(&project, more).refuses(2, told);
         assert!(!project.exists("runs"), "{more:?}");
     }
 }
@@ -43,9 +39,7 @@ fn blocks_and_labels_that_name_nothing_are_refused() {
             &format!("values = [\"rope\", \"alibi\"]\nlabels = {labels}"),
         );
         let project = project(&format!("{text}{DIRECT}[[claim]]\nsays = \"x < y at 2L\"\n"));
-        let outcome = study(&project, &["--dry-run"]);
-        assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
-        outcome.stderr
+        study(&project, &["--dry-run"]).refused(2)
     };
     assert!(labels("[\"x\", \"x at 2L\"]").contains("claims would read its end as a length"));
     assert!(labels("[\"x\", \"y, z\"]").contains("claims cannot name it: `,` has a meaning in them"));
@@ -97,9 +91,9 @@ fn what_does_not_apply_is_left_out_or_refused_where_it_is_asked_for() {
     let both = "[[evaluate]]\nlengths = [32, 64]\nextend = [\"direct\", \"ntk\"]\nwindows_per_document = 2\n";
     let project = with(&format!("{both}[[claim]]\nsays = \"rope, ntk < alibi at 2L\"\ntolerance = 9"));
     let left_out = "alibi: no `ntk` at 32, 64 tokens: `ntk` does not apply to `alibi`";
-    let plan = done(study(&project, &["--dry-run"]));
+    let plan = study(&project, &["--dry-run"]).done();
     assert_eq!(plan.stderr.matches(left_out).count(), 1, "{}", plan.stderr);
-    let outcome = done(study(&project, &[]));
+    let outcome = study(&project, &[]).done();
     assert!(outcome.stderr.contains(&format!("left out  {left_out}")), "{}", outcome.stderr);
     assert!(
         outcome.stdout.contains(&format!(
@@ -137,9 +131,9 @@ fn what_does_not_apply_is_left_out_or_refused_where_it_is_asked_for() {
 fn an_encoding_without_long_positions_keeps_its_short_ones() {
     let text = STUDY.split("[[evaluate]]").next().unwrap().replace("\"alibi\"", "\"learned\"");
     let project = project(&format!("{text}{DIRECT}"));
-    let outcome = done(study(&project, &[]));
+    let outcome = study(&project, &[]).done();
     assert!(outcome.stderr.contains("left out  learned: no `direct` at 64 tokens: "), "{}", outcome.stderr);
-    let csv = String::from_utf8(project.read("runs/studies/two/results.csv")).unwrap();
+    let csv = project.text("runs/studies/two/results.csv");
     let direct: Vec<&str> = csv.lines().filter(|line| line.starts_with("learned,direct,")).collect();
     // Two seeds, at L; the windows are those of the other encoding.
     assert_eq!(direct.len(), 2, "{csv}");
@@ -163,13 +157,13 @@ fn a_claim_that_is_added_after_looking_is_marked() {
     let first = format!("{DIRECT}{}", claim("rope = alibi at 2L"));
     let project = with(&first);
     // Before any result a claim may still be changed.
-    done(study(&project, &["--dry-run"]));
-    let outcome = done(study(&project, &[]));
+    study(&project, &["--dry-run"]).done();
+    let outcome = study(&project, &[]).done();
     assert!(!outcome.stdout.contains("(added)"), "{}", outcome.stdout);
     let head = STUDY.split("[[evaluate]]").next().unwrap();
     project.write("two.toml", &format!("{head}{first}{}", claim("rope < alibi at 2L")));
     for more in [&[][..], &["--collect"]] {
-        let outcome = done(study(&project, more));
+        let outcome = study(&project, more).done();
         let lines: Vec<&str> = outcome.stdout.lines().filter(|line| line.contains("**holds")).collect();
         assert_eq!(lines.len(), 2, "{}", outcome.stdout);
         assert!(lines[0].starts_with("| rope = alibi") && !lines[0].contains("(added)"), "{}", lines[0]);
@@ -178,11 +172,11 @@ fn a_claim_that_is_added_after_looking_is_marked() {
     }
     let changed = first.replace("tolerance = 9", "tolerance = 8");
     project.write("two.toml", &format!("{head}{changed}"));
-    assert!(done(study(&project, &[])).stdout.contains("**holds (added)** |"));
+    assert!(study(&project, &[]).done().stdout.contains("**holds (added)** |"));
     // So it is where the evaluation changes with the claim, and when that is taken back.
     let both = changed.replace("windows_per_document = 2", "windows_per_document = 1");
     for text in [&both, &changed] {
         project.write("two.toml", &format!("{head}{text}"));
-        assert!(done(study(&project, &[])).stdout.contains("**holds (added)** |"), "{text}");
+        assert!(study(&project, &[]).done().stdout.contains("**holds (added)** |"), "{text}");
     }
 }

@@ -1,7 +1,9 @@
 //! Verdicts compare only what compares: the same tokens, or bits per byte of the same text; and what is equal by construction once.
 
-use super::{done, study};
+use super::study;
 use crate::common::Project;
+use crate::common::csv::Csv;
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// A study over tokenizers; `ranked` is its `best`.
@@ -16,27 +18,10 @@ fn tokenizers(ranked: &str, more: &str) -> String {
 
 /// The mean of a column over the rows of `direct` of each label, from `results.csv`.
 fn means(project: &Project, label: &str, column: &str) -> BTreeMap<String, f64> {
-    let text = String::from_utf8(project.read("runs/studies/two/results.csv")).unwrap();
-    let mut lines = text.lines().filter(|line| !line.starts_with('#'));
-    // No cell before these holds a comma but in quotes; JSON is the only such.
-    let cells = |line: &str| -> Vec<String> {
-        let (mut cells, mut quoted) = (vec![String::new()], false);
-        for letter in line.chars() {
-            match letter {
-                '"' => quoted = !quoted,
-                ',' if !quoted => cells.push(String::new()),
-                letter => cells.last_mut().unwrap().push(letter),
-            }
-        }
-        cells
-    };
-    let header = cells(lines.next().unwrap());
-    let at = |name: &str| {
-        header.iter().position(|cell| cell == name).unwrap_or_else(|| panic!("{name}: {header:?}"))
-    };
-    let (label, column, extend) = (at(label), at(column), at("extend"));
+    let csv = Csv::read(&project.text("runs/studies/two/results.csv"));
+    let [label, column, extend] = [label, column, "extend"].map(|name| csv.place(name));
     let mut all: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-    for row in lines.map(cells).filter(|row| row[extend] == "direct") {
+    for row in csv.lines.iter().filter(|row| row[extend] == "direct") {
         all.entry(row[label].clone()).or_default().push(row[column].parse().unwrap());
     }
     all.into_iter().map(|(label, values)| (label, values.iter().sum::<f64>() / values.len() as f64)).collect()
@@ -46,17 +31,15 @@ fn means(project: &Project, label: &str, column: &str) -> BTreeMap<String, f64> 
 fn losses_of_other_tokens_are_refused_and_bits_per_byte_are_ranked() {
     let project = Project::new();
     project.write("two.toml", &tokenizers("\"L\"", ""));
-    let refused = study(&project, &["--dry-run"]);
-    assert_eq!(refused.code, Some(2), "{}", refused.stderr);
-    insta::assert_snapshot!("a_ranking_over_tokenizers", refused.stderr);
+    let refused = study(&project, &["--dry-run"]).refused(2);
+    insta::assert_snapshot!("a_ranking_over_tokenizers", refused);
     let claim = "[[claim]]\nsays = \"bytes < bpe vocab_size=270 at L\"\n";
     project.write("two.toml", &tokenizers("\"L\"", claim).replace("best = \"L\"\n", ""));
-    let refused = study(&project, &["--dry-run"]);
-    assert_eq!(refused.code, Some(2), "{}", refused.stderr);
-    insta::assert_snapshot!("a_claim_over_tokenizers", refused.stderr);
+    let refused = study(&project, &["--dry-run"]).refused(2);
+    insta::assert_snapshot!("a_claim_over_tokenizers", refused);
     let metric = "{ at = \"L\", metric = \"bits_per_byte\" }";
     project.write("two.toml", &tokenizers(metric, ""));
-    let told = done(study(&project, &[])).stdout;
+    let told = study(&project, &[]).done().stdout;
     let means = means(&project, "tokenizer", "bpb");
     assert_eq!(means.len(), 2, "{means:?}");
     let (best, _) = means.iter().min_by(|a, b| a.1.total_cmp(b.1)).unwrap();
@@ -82,9 +65,7 @@ fn other_corpora_are_never_ranked() {
                  values = [\"corpus\", \"other\"]\n[[evaluate]]\nlengths = [\"L\"]\nextend = [\"direct\"]\n"
             ),
         );
-        let refused = study(&project, &["--dry-run"]);
-        assert_eq!(refused.code, Some(2), "{}", refused.stdout);
-        assert!(refused.stderr.contains("different text, `corpus` and `other`"), "{}", refused.stderr);
+        study(&project, &["--dry-run"]).refuses(2, &["different text, `corpus` and `other`"]);
     }
 }
 
@@ -99,7 +80,7 @@ fn readings_that_are_equal_by_construction_are_one() {
          [[evaluate]]\nlengths = [\"L\"]\nextend = [\"direct\", \"linear\", \"ntk\"]\nonly = { position = \"rope\" }\n\
          [[evaluate]]\nlengths = [\"L\"]\nextend = [\"direct\"]\nonly = { position = \"alibi\" }\n",
     );
-    let told = done(study(&project, &[])).stdout;
+    let told = study(&project, &[]).done().stdout;
     let ranking = told.split("## Best at L").nth(1).unwrap_or_else(|| panic!("{told}"));
     let rows =
         ranking.lines().filter(|line| line.starts_with("| ") && line.as_bytes()[2].is_ascii_digit()).count();
@@ -116,29 +97,15 @@ fn two_runs_of_other_tokenizers_are_compared_by_bits_per_byte() {
     let project = Project::new();
     project.train(&["--out", "a"]);
     project.train(&["--out", "b", "--set", "data.tokenizer={ kind = 'bpe', vocab_size = 270 }"]);
-    let refused = project.run(&["compare", "a", "b"]);
-    assert_eq!(refused.code, Some(1), "{}", refused.stdout);
-    assert!(refused.stderr.contains("bits_per_byte"), "{}", refused.stderr);
+    project.run(&["compare", "a", "b"]).refuses(1, &["bits_per_byte"]);
     let rows = |run: &str| -> f64 {
-        let text = String::from_utf8(project.read(&format!("{run}/results.jsonl"))).unwrap();
-        let row = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
-        let mut row = row.filter(|row| row["extend"] == "direct" && row["length"] == 32);
-        row.next().unwrap()["bpb"].as_f64().unwrap()
+        let rows: Vec<Value> = project.rows(&format!("{run}/results.jsonl"));
+        let row = rows.iter().find(|row| row["extend"] == "direct" && row["length"] == 32);
+        row.unwrap()["bpb"].as_f64().unwrap()
     };
     for metric in ["bits_per_byte", "bpb"] {
-        let compared = done(project.run(&[
-            "compare",
-            "a",
-            "b",
-            "--metric",
-            metric,
-            "--lengths",
-            "32",
-            "--extend",
-            "direct",
-            "--json",
-        ]));
-        let line: serde_json::Value = serde_json::from_str(compared.stdout.lines().next().unwrap()).unwrap();
+        let read = ["compare", "a", "b", "--lengths", "32", "--extend", "direct", "--json"];
+        let line = &project.ok(&[&read[..], &["--metric", metric]].concat()).rows::<Value>()[0];
         let expected = rows("a") - rows("b");
         let found = line["difference"].as_f64().unwrap();
         assert!((found - expected).abs() < 1e-9, "{line}: not {expected}");

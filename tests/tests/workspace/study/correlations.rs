@@ -1,6 +1,7 @@
 //! `[[correlation]]`, and claims about diagnostics: the numbers again from the rows, by a program of their own.
 
-use super::{done, project, study};
+use super::{project, study};
+use crate::common::csv::Csv;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
@@ -52,28 +53,11 @@ fn spearman(a: &[f64], b: &[f64]) -> f64 {
 #[test]
 fn rank_correlations_are_those_of_the_rows() {
     let project = project(STUDY);
-    let outcome = done(study(&project, &[]));
-    let csv = String::from_utf8(project.read("runs/studies/two/results.csv")).unwrap();
-    let mut lines = csv.lines();
-    let header: Vec<&str> = lines.next().unwrap().split(',').collect();
-    let place =
-        |name: &str| header.iter().position(|it| *it == name).unwrap_or_else(|| panic!("{name}: {header:?}"));
-    // Only fields without commas in quotes are read, from the right end for those behind the extension's.
-    let cells = |line: &str| -> Vec<String> {
-        let (mut cells, mut quoted) = (vec![String::new()], false);
-        for sign in line.chars() {
-            match sign {
-                '"' => quoted = !quoted,
-                ',' if !quoted => cells.push(String::new()),
-                sign => cells.last_mut().unwrap().push(sign),
-            }
-        }
-        cells
-    };
+    let outcome = study(&project, &[]).done();
+    let csv = Csv::read(&project.text("runs/studies/two/results.csv"));
     let mut readings: BTreeMap<[String; 3], BTreeMap<u32, [f64; 3]>> = BTreeMap::new();
-    for line in lines {
-        let cells = cells(line);
-        let at = |name: &str| cells[place(name)].clone();
+    for line in &csv.lines {
+        let at = |name: &str| line[csv.place(name)].clone();
         if at("extend") != "window_baseline" {
             let values = ["unseen_angles", "first_token", "nll"].map(|name| at(name).parse().unwrap());
             let key = [at("model"), at("seed"), at("extend")];
@@ -109,7 +93,7 @@ fn rank_correlations_are_those_of_the_rows() {
     // Of 8 bands at the base of 32 the slowest turns less than once within L as well, but fewer do.
     let claim = outcome.stdout.lines().find(|line| line.contains("slow > fast at 4L")).unwrap();
     assert!(claim.contains("holds"), "{claim}");
-    let page = String::from_utf8(project.read("runs/studies/two/report/report.html")).unwrap();
+    let page = project.text("runs/studies/two/report/report.html");
     assert!(page.contains("What predicts"), "the page shows it");
 }
 
@@ -120,7 +104,7 @@ fn a_claim_about_what_an_encoding_lacks_leaves_the_others_judged() {
     let with_none = with_none.replace("extend = [\"direct\", \"linear\"]", "extend = [\"direct\"]");
     let other = "[[claim]]\nsays = \"slow = fast at L\"\ntolerance = 100.0\n";
     let project = project(&(with_none.split("[[correlation]]").next().unwrap().to_owned() + other));
-    let told = done(study(&project, &[])).stdout;
+    let told = study(&project, &[]).done().stdout;
     let row = |says: &str| told.lines().find(|line| line.contains(says)).unwrap().to_owned();
     assert!(row("| slow > fast at 4L").contains("**undecided**"), "{told}");
     assert!(row("| slow = fast at L").contains("**holds**"), "{told}");
@@ -133,9 +117,7 @@ fn a_claim_about_what_an_encoding_lacks_leaves_the_others_judged() {
 fn a_metric_that_no_row_holds_is_refused() {
     let told = |study: &str| {
         let project = project(study);
-        let outcome = super::study(&project, &["--dry-run"]);
-        assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
-        outcome.stderr
+        super::study(&project, &["--dry-run"]).refused(2)
     };
     insta::assert_snapshot!(told(
         &STUDY.replace("protocol = \"diagnostics\"", "protocol = \"fixed_target\"")

@@ -1,7 +1,8 @@
 //! Studies whose claims decide how many seeds there are, and studies within a time.
 
-use super::{STUDY, done, project, study};
+use super::{STUDY, project, study};
 use crate::common::Project;
+use crate::common::csv::Csv;
 
 /// Looks after 3 and 6 seeds; the second claim compares what is equal at L, which nothing decides.
 fn until_decided() -> String {
@@ -10,18 +11,15 @@ fn until_decided() -> String {
 }
 
 fn study_md(project: &Project) -> String {
-    String::from_utf8(project.read("runs/studies/two/study.md")).unwrap()
+    project.text("runs/studies/two/study.md")
 }
 
 /// The seeds of the rows of an encoding in `results.csv`.
 fn seeds(project: &Project, encoding: &str) -> Vec<String> {
-    let text = String::from_utf8(project.read("runs/studies/two/results.csv")).unwrap();
-    let header: Vec<&str> = text.lines().next().unwrap().split(',').collect();
-    let place = |name: &str| header.iter().position(|column| *column == name).unwrap();
-    let (seed, position) = (place("seed"), place("position"));
-    let rows = text.lines().skip(1).map(|line| line.split(',').collect::<Vec<_>>());
-    let mut seeds: Vec<String> =
-        rows.filter(|row| row[position] == encoding).map(|row| row[seed].to_owned()).collect();
+    let csv = Csv::read(&project.text("runs/studies/two/results.csv"));
+    let [seed, position] = ["seed", "position"].map(|name| csv.place(name));
+    let of = csv.lines.iter().filter(|row| row[position] == encoding);
+    let mut seeds: Vec<String> = of.map(|row| row[seed].clone()).collect();
     seeds.sort();
     seeds.dedup();
     seeds
@@ -30,9 +28,9 @@ fn seeds(project: &Project, encoding: &str) -> Vec<String> {
 #[test]
 fn only_claims_that_are_open_get_more_seeds() {
     let project = project(&until_decided());
-    let plan = done(study(&project, &["--dry-run"])).stdout;
+    let plan = study(&project, &["--dry-run"]).done().stdout;
     assert!(plan.contains("at most 12 runs, 12 different, 6 to be done for the next look"), "{plan}");
-    let outcome = done(study(&project, &[]));
+    let outcome = study(&project, &[]).done();
     assert!(
         outcome.stderr.contains("0 of 2 claims decided; 6 runs before the next look"),
         "{}",
@@ -59,10 +57,10 @@ fn only_claims_that_are_open_get_more_seeds() {
     let open = row("rope, linear < rope at 32");
     assert!(open.contains("**undecided**") && open.contains(" 6, "), "{open}");
     // Once more there is nothing to do.
-    let again = done(study(&project, &[]));
+    let again = study(&project, &[]).done();
     assert!(!again.stderr.contains("look      "), "{}", again.stderr);
     assert_eq!(study_md(&project), text);
-    let needs = done(study(&project, &["--dry-run"])).stdout;
+    let needs = study(&project, &["--dry-run"]).done().stdout;
     assert!(needs.contains("What the claims need") && needs.contains("decided"), "{needs}");
     assert!(needs.contains("more than 10000"), "{needs}");
 }
@@ -72,11 +70,11 @@ fn what_is_shown_does_not_hang_on_seeds_of_other_studies() {
     // One claim that three seeds decide, and a ranking.
     let text = STUDY.replace("seeds = 2", "seeds = \"until decided\"\nmax_seeds = 6\nbest = \"2L\"");
     let alone = project(&text);
-    done(study(&alone, &[]));
+    study(&alone, &[]).done();
     let shared = project(&STUDY.replace("seeds = 2", "seeds = 6").replace("\"two\"", "\"other\""));
-    done(study(&shared, &[]));
+    study(&shared, &[]).done();
     shared.write("two.toml", &text);
-    done(study(&shared, &[]));
+    study(&shared, &[]).done();
     assert_eq!(study_md(&shared), study_md(&alone));
     assert_eq!(seeds(&shared, "rope"), ["0", "1", "2"]);
     assert!(study_md(&alone).contains("(at 5% over 2 looks of the claims, "), "{}", study_md(&alone));
@@ -89,9 +87,9 @@ fn before_the_first_look_an_interval_has_the_level_that_it_names() {
     let project = project(&text);
     // Two of three seeds, by a study with as many.
     project.write("two.toml", &STUDY.replace("\"two\"", "\"pilot\""));
-    done(study(&project, &[]));
+    study(&project, &[]).done();
     project.write("two.toml", &text);
-    let told = done(study(&project, &["--collect"])).stdout;
+    let told = study(&project, &["--collect"]).done().stdout;
     let row = told.lines().find(|line| line.starts_with("| rope = alibi at 64")).unwrap();
     let cells: Vec<&str> = row.split('|').map(str::trim).collect();
     let (ends, level) = cells[5].split_once(" (").unwrap();
@@ -107,27 +105,23 @@ fn before_the_first_look_an_interval_has_the_level_that_it_names() {
 
 /// The loss at 64 as trained, of the first two seeds of the pilot.
 fn of_two_seeds(project: &Project, encoding: &str) -> Vec<f64> {
-    let text = String::from_utf8(project.read("runs/studies/pilot/results.csv")).unwrap();
-    let header: Vec<&str> = text.lines().next().unwrap().split(',').collect();
-    let place = |name: &str| header.iter().position(|column| *column == name).unwrap();
-    let lines = text.lines().skip(1).filter(|line| line.starts_with(&format!("{encoding},direct,")));
-    // The config of an extension is in quotes and has no comma here.
-    let rows =
-        lines.map(|line| line.split(',').collect::<Vec<_>>()).filter(|row| row[place("length")] == "64");
-    rows.map(|row| row[place("nll")].parse().unwrap()).collect()
+    let csv = Csv::read(&project.text("runs/studies/pilot/results.csv"));
+    let length = csv.place("length");
+    let rows = csv.lines.iter().filter(|row| row[..2] == [encoding, "direct"] && row[length] == "64");
+    rows.map(|row| row[csv.place("nll")].parse().unwrap()).collect()
 }
 
 #[test]
 fn a_pilot_says_how_many_seeds_a_claim_needs() {
     let pilot = format!("{STUDY}\n[[claim]]\nsays = \"rope < alibi at 64\"\ntolerance = 0.001\n");
     let project = project(&pilot.replace("tolerance = 100.0", "tolerance = 1e-9"));
-    let before = done(study(&project, &["--dry-run"])).stdout;
+    let before = study(&project, &["--dry-run"]).done().stdout;
     assert!(!before.contains("What the claims need"), "{before}");
-    done(study(&project, &["--set", "seeds=1"]));
-    let one = done(study(&project, &["--dry-run"])).stdout;
+    study(&project, &["--set", "seeds=1"]).done();
+    let one = study(&project, &["--dry-run"]).done().stdout;
     assert!(one.contains("unknown") && one.contains("fewer than two seeds are finished"), "{one}");
-    done(study(&project, &[]));
-    let two = done(study(&project, &["--dry-run"])).stdout;
+    study(&project, &[]).done();
+    let two = study(&project, &["--dry-run"]).done().stdout;
     assert!(two.contains("with probability 80%") && two.contains("rope < alibi at 64"), "{two}");
     assert!(two.contains("about ") || two.contains("decided"), "{two}");
     // Two seeds leave a claim open, and the report says the same of it.
@@ -144,33 +138,25 @@ fn a_pilot_says_how_many_seeds_a_claim_needs() {
 #[test]
 fn a_budget_holds_whole_seeds_or_is_refused() {
     let project = project(STUDY);
-    let short = study(&project, &["--budget", "0.01s"]);
-    assert_eq!(short.code, Some(2), "{}", short.stderr);
-    assert!(short.stderr.contains("the first 2 runs take about"), "{}", short.stderr);
-    let plan = done(study(&project, &["--dry-run", "--budget", "1h"])).stdout;
+    study(&project, &["--budget", "0.01s"]).refuses(2, &["the first 2 runs take about"]);
+    let plan = study(&project, &["--dry-run", "--budget", "1h"]).done().stdout;
     assert!(plan.contains("a budget of 1.0 hours holds it"), "{plan}");
-    let plan = done(study(&project, &["--dry-run", "--budget", "0.01s"])).stdout;
+    let plan = study(&project, &["--dry-run", "--budget", "0.01s"]).done().stdout;
     assert!(plan.contains("holds 0 of 2 seeds: 0 runs"), "{plan}");
-    let outcome = done(study(&project, &["--budget", "1h"]));
+    let outcome = study(&project, &["--budget", "1h"]).done();
     assert!(outcome.stderr.contains("budget    a budget of 1.0 hours holds it"), "{}", outcome.stderr);
     assert!(study_md(&project).contains("4 of 4 runs finished."));
-    let wrong = study(&project, &["--budget", "3"]);
-    assert_eq!(wrong.code, Some(2));
-    assert!(wrong.stderr.contains("it is a time such as `45m`"), "{}", wrong.stderr);
-    let elsewhere = study(&project, &["--budget", "3h", "--launcher", "slurm"]);
-    assert_eq!(elsewhere.code, Some(2));
-    assert!(elsewhere.stderr.contains("plans for this machine"), "{}", elsewhere.stderr);
+    study(&project, &["--budget", "3"]).refuses(2, &["it is a time such as `45m`"]);
+    study(&project, &["--budget", "3h", "--launcher", "slurm"]).refuses(2, &["plans for this machine"]);
 }
 
 #[test]
 fn threads_are_those_that_this_machine_is_fastest_with() {
     let project =
         project(&STUDY.replace("threads = 1", "threads = \"auto\"").replace("seeds = 2", "seeds = 1"));
-    let outcome = done(study(&project, &[]));
+    let outcome = study(&project, &[]).done();
     let probes: Vec<&str> = outcome.stderr.lines().filter(|line| line.contains(" tokens/s in all")).collect();
     assert!(!probes.is_empty() && probes[0].contains("with 1 threads"), "{}", outcome.stderr);
     assert!(study_md(&project).contains("2 of 2 runs finished."));
-    let elsewhere = study(&project, &["--launcher", "slurm"]);
-    assert_eq!(elsewhere.code, Some(2));
-    assert!(elsewhere.stderr.contains("the launcher has other machines"), "{}", elsewhere.stderr);
+    study(&project, &["--launcher", "slurm"]).refuses(2, &["the launcher has other machines"]);
 }

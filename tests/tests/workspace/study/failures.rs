@@ -1,7 +1,7 @@
 //! Runs of a study that fail.
 
-use super::{STUDY, events, project, signal, store, study};
-use std::time::{Duration, Instant};
+use super::{STUDY, events, project, store, study};
+use crate::common::{Outcome, signal, wait_until};
 
 #[test]
 fn failing_runs_stop_no_other_and_are_told() {
@@ -22,25 +22,18 @@ fn failing_runs_stop_no_other_and_are_told() {
     );
     let child = project.start(&["study", "two.toml"]);
     // As the kernel does when memory runs out.
-    let begin = Instant::now();
-    'killed: loop {
-        assert!(begin.elapsed() < Duration::from_mins(2), "the long run does not begin");
-        std::thread::sleep(Duration::from_millis(20));
+    wait_until("the long run begins", || {
         let store = store(&project);
-        for key in store.keys().unwrap() {
-            let Ok(config) = std::fs::read_to_string(store.run(&key).join("config.toml")) else { continue };
-            if let (true, Some(entry)) =
-                (config.contains("steps = 1000000"), store.journal_lines(&key).unwrap().pop())
-            {
-                signal("-KILL", &entry.process.to_string());
-                break 'killed;
-            }
-        }
-    }
-    let output = child.wait_with_output().unwrap();
-    let (stdout, stderr) =
-        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
-    assert_eq!(output.status.code(), Some(1), "{stderr}");
+        let is_long = |key: &&String| {
+            let config = std::fs::read_to_string(store.run(key).join("config.toml"));
+            config.is_ok_and(|config| config.contains("steps = 1000000"))
+        };
+        let keys = store.keys().unwrap();
+        let entry = keys.iter().find(is_long).and_then(|key| store.journal_lines(key).unwrap().pop());
+        entry.map(|entry| signal("-KILL", &entry.process.to_string())).is_some()
+    });
+    let Outcome { code, stdout, stderr } = Outcome::at_end(child);
+    assert_eq!(code, Some(1), "{stderr}");
     for told in [
         "failed    nan, seed 0: step ",
         "failed    broken, seed 0: `train.steps = -1` is not allowed",

@@ -2,15 +2,14 @@
 
 #![allow(clippy::print_stdout, reason = "counts, for who runs the long form")]
 
-use super::{STUDY, done, events, finished, project, results, signal, store, study, written};
-use crate::common;
-use crate::common::{PROGRAM, Project};
+use super::{STUDY, events, finished, project, results, store, study, written};
+use crate::common::{Outcome, Project, same, signal, wait_until};
 use longwave_core::random::Stream;
 use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Child, Stdio};
+use std::time::Duration;
 
 /// How far the study's runs are: lines of metrics and rows that they have written.
 fn progress(project: &Project) -> usize {
@@ -22,17 +21,8 @@ fn progress(project: &Project) -> usize {
 
 /// Starts the study as the head of a process group of its own.
 fn start(project: &Project) -> Child {
-    Command::new(PROGRAM)
-        .args(["study", "two.toml"])
-        .current_dir(project.path(""))
-        .env("NO_COLOR", "1")
-        .env("LONGWAVE_CACHE", project.path(".cache"))
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .process_group(0)
-        .spawn()
-        .unwrap()
+    let mut command = project.command("", &["study", "two.toml"]);
+    command.stdout(Stdio::null()).stderr(Stdio::null()).process_group(0).spawn().unwrap()
 }
 
 /// How often a study is killed before it comes to its end.
@@ -66,7 +56,7 @@ fn kill(disturbed: &Project, kills: u32, whole: f64, stream: &mut Stream) -> u32
             assert_eq!(first, time, "{} was computed twice", path.display());
         }
     }
-    done(study(disturbed, &[]));
+    study(disturbed, &[]).done();
     for (path, time) in &seen {
         assert_eq!(written(path), *time, "{} was computed twice", path.display());
     }
@@ -77,7 +67,7 @@ fn kill(disturbed: &Project, kills: u32, whole: f64, stream: &mut Stream) -> u32
 fn a_study_killed_again_and_again_ends_with_the_same_bytes() {
     let kills: u32 = std::env::var("LONGWAVE_KILLS").map_or(4, |count| count.parse().unwrap());
     let undisturbed = project(STUDY);
-    done(study(&undisturbed, &[]));
+    study(&undisturbed, &[]).done();
     let whole = progress(&undisturbed) as f64;
     let mut stream = Stream::new(7, "kills", 0);
     let mut landed = 0;
@@ -92,7 +82,7 @@ fn a_study_killed_again_and_again_ends_with_the_same_bytes() {
         for key in store(&disturbed).keys().unwrap() {
             let [a, b] =
                 [&disturbed, &undisturbed].map(|it| store(it).run(&key).join("checkpoints/last.safetensors"));
-            assert!(common::same(&a, &b), "{key}");
+            assert!(same(&a, &b), "{key}");
         }
     }
     println!("{kills} kills, {landed} of them met a running study");
@@ -102,12 +92,11 @@ fn a_study_killed_again_and_again_ends_with_the_same_bytes() {
 #[test]
 fn two_processes_share_the_work() {
     let alone = project(STUDY);
-    done(study(&alone, &[]));
+    study(&alone, &[]).done();
     let shared = project(STUDY);
     let children: Vec<Child> = (0..2).map(|_| shared.start(&["study", "two.toml", "--jobs", "1"])).collect();
     for child in children {
-        let output = child.wait_with_output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Outcome::at_end(child).done();
     }
     assert_eq!(results(&shared), results(&alone));
     let events = events(&shared);
@@ -121,15 +110,10 @@ fn two_processes_share_the_work() {
 fn a_signal_stops_the_study_with_its_runs() {
     let project = project(&STUDY.replace("steps = 12", "steps = 1000000"));
     let child = project.start(&["study", "two.toml"]);
-    let begin = Instant::now();
-    while !events(&project).values().any(|events| !events.is_empty()) {
-        assert!(begin.elapsed() < Duration::from_mins(2), "no run begins");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_until("a run", || events(&project).values().any(|events| !events.is_empty()));
     signal("-TERM", &child.id().to_string());
-    let output = child.wait_with_output().unwrap();
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(130), "{stderr}");
+    let Outcome { code, stderr, .. } = Outcome::at_end(child);
+    assert_eq!(code, Some(130), "{stderr}");
     assert!(stderr.contains("the same command goes on where this one stopped"), "{stderr}");
     for key in store(&project).keys().unwrap() {
         assert!(store(&project).try_lock(&key).unwrap().is_some(), "{key} is still being worked on");

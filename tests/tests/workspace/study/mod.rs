@@ -22,7 +22,6 @@ use longwave_study::plan::Content;
 use longwave_study::store::JournalLine;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::SystemTime;
 
 /// Two encodings, two seeds, three readings, a claim.
@@ -67,11 +66,6 @@ fn study(project: &Project, more: &[&str]) -> Outcome {
     project.run(&[&["study", "two.toml"], more].concat())
 }
 
-fn done(outcome: Outcome) -> Outcome {
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-    outcome
-}
-
 fn results(project: &Project) -> Vec<Vec<u8>> {
     RESULTS.iter().map(|name| project.read(name)).collect()
 }
@@ -113,17 +107,12 @@ fn written(path: &Path) -> SystemTime {
     std::fs::metadata(path).unwrap().modified().unwrap()
 }
 
-/// Sends a signal to a process, or with a `-` before its id to its group.
-fn signal(name: &str, process: &str) {
-    Command::new("kill").args([name, "--", process]).stderr(Stdio::null()).status().unwrap();
-}
-
 #[test]
 fn again_nothing_is_done_and_a_changed_evaluation_does_no_more() {
     let project = project(STUDY);
-    let first = done(study(&project, &[]));
+    let first = study(&project, &[]).done();
     let (before, files) = (results(&project), finished(&project));
-    let again = done(study(&project, &[]));
+    let again = study(&project, &[]).done();
     assert_eq!((results(&project), finished(&project)), (before, files.clone()));
     assert_eq!(again.stdout, first.stdout);
     assert!(again.stderr.contains("4 finished, 0 failed, 0 to be done"), "{}", again.stderr);
@@ -132,7 +121,7 @@ fn again_nothing_is_done_and_a_changed_evaluation_does_no_more() {
         .replace("\"two\"", "\"other\"")
         .replace("extend = [\"linear\", \"ntk\"]", "extend = [\"yarn\"]");
     project.write("two.toml", &other);
-    done(study(&project, &[]));
+    study(&project, &[]).done();
     assert_eq!(store(&project).keys().unwrap().len(), 4);
     let now = finished(&project);
     assert_eq!(
@@ -141,7 +130,7 @@ fn again_nothing_is_done_and_a_changed_evaluation_does_no_more() {
         "two runs have rows of a second evaluation, and the number of their lines"
     );
     assert!(files.iter().all(|(path, time)| now[path] == *time), "a checkpoint was written again");
-    let csv = String::from_utf8(project.read("runs/studies/other/results.csv")).unwrap();
+    let csv = project.text("runs/studies/other/results.csv");
     assert!(csv.contains(",yarn,") && !csv.contains(",ntk,"), "{csv}");
     assert_eq!(csv.lines().next().unwrap().split(',').next(), Some("position"));
     assert!(project.exists("runs/studies/two/report/report.html"));
@@ -150,14 +139,13 @@ fn again_nothing_is_done_and_a_changed_evaluation_does_no_more() {
 #[test]
 fn a_launchers_command_gives_the_same_numbers() {
     let local = project(STUDY);
-    done(study(&local, &[]));
+    study(&local, &[]).done();
     let launched = project(STUDY);
     let template = ["--launcher", "command", "--template", "echo {key} >> handed; {command}", "--wait"];
-    done(study(&launched, &template));
+    study(&launched, &template).done();
     assert_eq!(results(&launched), results(&local));
-    assert_eq!(String::from_utf8(launched.read("handed")).unwrap().lines().count(), 4);
-    let none = study(&launched, &["--launcher", "command"]);
-    assert_eq!(none.code, Some(2), "a template is needed");
+    assert_eq!(launched.text("handed").lines().count(), 4);
+    study(&launched, &["--launcher", "command"]).refuses(2, &[]);
 }
 
 #[test]
@@ -175,8 +163,7 @@ fn a_plan_of_ten_thousand_runs_is_shown_and_nothing_written() {
             )
             .replace("rope = alibi at 64", "0.00001, rope = 0.00001, alibi at 64"),
     );
-    let outcome = study(&project, &["--dry-run"]);
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let outcome = study(&project, &["--dry-run"]).done();
     assert!(
         outcome.stdout.contains("10000 runs, 10000 different, 10000 to be done (10000 trainings to do)"),
         "{}",
@@ -190,30 +177,29 @@ fn a_plan_of_ten_thousand_runs_is_shown_and_nothing_written() {
 #[test]
 fn seeds_without_a_file_and_what_the_store_tells() {
     let project = Project::new();
-    let outcome = done(project.run(&["train", "--config", "small.toml", "--seeds", "2", "--device", "cpu"]));
+    let outcome = project.ok(&["train", "--config", "small.toml", "--seeds", "2", "--device", "cpu"]);
     assert!(outcome.stdout.contains("±"), "{}", outcome.stdout);
     let keys = Store::new(&project.path("runs/store")).keys().unwrap();
     assert_eq!(keys.len(), 2);
-    let listed = done(project.run(&["runs"])).stdout;
+    let listed = project.ok(&["runs"]).stdout;
     assert!(keys.iter().all(|key| listed.contains(key)) && listed.contains("small-seeds"), "{listed}");
-    let compared = done(project.run(&["compare", &keys[0][..8], &format!("runs/store/{}", keys[1])])).stdout;
+    let compared = project.ok(&["compare", &keys[0][..8], &format!("runs/store/{}", keys[1])]).stdout;
     // Three extensions and the baseline at two lengths, under two lines of heading.
     assert_eq!(compared.lines().filter(|line| line.contains(" to ")).count(), 8, "{compared}");
-    let json = done(project.run(&["compare", &keys[0], &keys[1], "--json"])).stdout;
-    let first: serde_json::Value = serde_json::from_str(json.lines().next().unwrap()).unwrap();
+    let first = &project.ok(&["compare", &keys[0], &keys[1], "--json"]).rows::<serde_json::Value>()[0];
     assert_eq!((&first["documents"], &first["seeds"]), (&3.into(), &1.into()));
-    let kept = done(project.run(&["runs", "prune", "--yes"]));
+    let kept = project.ok(&["runs", "prune", "--yes"]);
     assert!(kept.stderr.contains("every run belongs to a study"), "{}", kept.stderr);
     // A study whose folder is elsewhere keeps its runs as well.
     std::fs::remove_file(project.path("runs/studies/small-seeds/plan.json")).unwrap();
     project.write("two.toml", "name = \"two\"\nbase = \"small.toml\"\nseeds = 2");
-    done(study(&project, &["--out", "elsewhere"]));
-    let kept = done(project.run(&["runs", "prune", "--yes"]));
+    study(&project, &["--out", "elsewhere"]).done();
+    let kept = project.ok(&["runs", "prune", "--yes"]);
     assert!(kept.stderr.contains("every run belongs to a study"), "{}", kept.stderr);
-    assert!(done(project.run(&["runs"])).stdout.contains("elsewhere"));
+    assert!(project.ok(&["runs"]).stdout.contains("elsewhere"));
     std::fs::remove_dir_all(project.path("elsewhere")).unwrap();
-    assert!(done(project.run(&["runs", "prune"])).stderr.contains("nothing is removed"));
-    assert!(done(project.run(&["runs", "prune", "--yes"])).stdout.contains("removed"));
+    assert!(project.ok(&["runs", "prune"]).stderr.contains("nothing is removed"));
+    assert!(project.ok(&["runs", "prune", "--yes"]).stdout.contains("removed"));
     assert!(Store::new(&project.path("runs/store")).keys().unwrap().is_empty());
 }
 

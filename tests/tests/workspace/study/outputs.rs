@@ -1,7 +1,8 @@
 //! What a study writes and says of what it measured: files, tables of tasks, claims on other metrics, devices.
 
-use super::{RESULTS, STUDY, done, journal, project, results, study};
+use super::{RESULTS, STUDY, journal, project, results, study};
 use crate::common::Project;
+use crate::common::csv::Csv;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use parquet::schema::types::ColumnDescPtr;
@@ -51,25 +52,6 @@ tolerance = 0.99
 over = "documents"
 "#;
 
-/// Lines of comma-separated values, with quotes taken off.
-fn csv(text: &str) -> Vec<Vec<String>> {
-    let (mut lines, mut cells, mut cell, mut quoted) = (Vec::new(), Vec::new(), String::new(), false);
-    let mut characters = text.chars().peekable();
-    while let Some(character) = characters.next() {
-        match character {
-            '"' if quoted && characters.peek() == Some(&'"') => cell.extend(characters.next()),
-            '"' => quoted = !quoted,
-            ',' if !quoted => cells.push(std::mem::take(&mut cell)),
-            '\n' if !quoted => {
-                cells.push(std::mem::take(&mut cell));
-                lines.push(std::mem::take(&mut cells));
-            }
-            other => cell.push(other),
-        }
-    }
-    lines
-}
-
 #[test]
 fn parquet_holds_what_the_csv_says_with_types() {
     let axis =
@@ -78,17 +60,17 @@ fn parquet_holds_what_the_csv_says_with_types() {
         .replace("[[axis]]\nkey = \"position\"\nvalues = [\"rope\", \"alibi\"]", axis)
         .replace("only = { position = \"rope\" }", "only = { point = 'a, \"b\"' }");
     let project = project(text.split("[[claim]]").next().unwrap());
-    done(study(&project, &[]));
-    let lines = csv(&String::from_utf8(project.read(RESULTS[0])).unwrap());
+    study(&project, &[]).done();
+    let csv = Csv::read(&project.text(RESULTS[0]));
     let file = std::fs::File::open(project.path("runs/studies/two/results.parquet")).unwrap();
     let reader = SerializedFileReader::new(file).unwrap();
     let rows: Vec<_> = reader.get_row_iter(None).unwrap().map(Result::unwrap).collect();
     // Two seeds at two lengths: one point read in three ways, the other in one, and the baseline of both.
-    assert_eq!((rows.len(), lines.len()), (2 * 2 * (4 + 2), 1 + rows.len()));
+    assert_eq!((rows.len(), csv.lines.len()), (2 * 2 * (4 + 2), rows.len()));
     let mut kinds = BTreeSet::new();
-    for (row, line) in rows.iter().zip(&lines[1..]) {
+    for (row, line) in rows.iter().zip(&csv.lines) {
         let names: Vec<&String> = row.get_column_iter().map(|(name, _)| name).collect();
-        assert_eq!(names, lines[0].iter().collect::<Vec<_>>());
+        assert_eq!(names, csv.names().iter().collect::<Vec<_>>());
         for ((name, field), cell) in row.get_column_iter().zip(line) {
             let (kind, same) = match field {
                 Field::Null => ("null", cell.is_empty()),
@@ -103,7 +85,7 @@ fn parquet_holds_what_the_csv_says_with_types() {
         }
     }
     assert_eq!(kinds.into_iter().collect::<Vec<_>>(), ["null", "number", "text", "truth", "whole"]);
-    assert!(lines.iter().any(|line| line[0] == "a, \"b\""));
+    assert!(csv.lines.iter().any(|line| line[0] == "a, \"b\""));
 }
 
 #[test]
@@ -117,13 +99,11 @@ fn files_of_different_studies_can_be_put_together() {
     };
     let (text, task) = (project(STUDY), project(TASK));
     task.write("copy.toml", COPY);
-    done(study(&text, &["--set", "seeds=1"]));
-    done(study(&task, &["--set", "seeds=1"]));
+    study(&text, &["--set", "seeds=1"]).done();
+    study(&task, &["--set", "seeds=1"]).done();
     // What one of them never measures has the type that it has in the other.
     assert_eq!(columns(&text), columns(&task));
-    let header = |project: &Project| {
-        String::from_utf8(project.read(RESULTS[0])).unwrap().lines().next().unwrap().to_owned()
-    };
+    let header = |project: &Project| project.text(RESULTS[0]).lines().next().unwrap().to_owned();
     assert_eq!(header(&text), header(&task));
 }
 
@@ -131,7 +111,7 @@ fn files_of_different_studies_can_be_put_together() {
 fn a_study_of_tasks_tells_and_judges_what_was_answered() {
     let project = project(TASK);
     project.write("copy.toml", COPY);
-    let plan = done(study(&project, &["--dry-run"])).stdout;
+    let plan = study(&project, &["--dry-run"]).done().stdout;
     let open: Vec<&str> = plan.lines().filter(|line| line.contains("  open ")).collect();
     assert_eq!(open.len(), 4);
     assert!(
@@ -139,7 +119,7 @@ fn a_study_of_tasks_tells_and_judges_what_was_answered() {
         "{plan}"
     );
     assert!(!plan.contains(" 0.0k read in evaluations"), "{plan}");
-    let told = done(study(&project, &[])).stdout;
+    let told = study(&project, &[]).done().stdout;
     for title in
         ["## Exact match in %, task, test split, L = 16", "## Accuracy in %, task, test split, L = 16"]
     {
@@ -149,7 +129,7 @@ fn a_study_of_tasks_tells_and_judges_what_was_answered() {
     // None of 20 right says that the share is at most 16.1%.
     assert!(told.contains("| 0.0 ±0.0 [0.0, 16.1] |"), "{told}");
     assert!(told.contains("in parentheses the standard error over sequences"), "{told}");
-    let ranked = done(study(&project, &["--set", "best=2L"])).stdout;
+    let ranked = study(&project, &["--set", "best=2L"]).done().stdout;
     let equal = "`rope` and `alibi` have the highest exact match at 2L alike (at 5%, 2 seeds).";
     assert!(ranked.contains("| 0.0 ±0.0 [0.0, 16.1] | 0.0 | - |") && ranked.contains(equal), "{ranked}");
     let claims: Vec<&str> = told.lines().filter(|line| line.contains("| **holds** |")).collect();
@@ -157,38 +137,34 @@ fn a_study_of_tasks_tells_and_judges_what_was_answered() {
     assert!(claims[0].starts_with("| alibi > rope at 2L (`exact_match`) | **holds** | 0.99 |"), "{told}");
     assert!(claims.iter().all(|claim| claim.contains("| 2, 20 |")), "paired by seed and sequence: {told}");
     assert!(told.contains("`accuracy`: differences in share of the tokens, more is better."), "{told}");
-    let page = String::from_utf8(project.read("runs/studies/two/report/report.html")).unwrap();
+    let page = project.text("runs/studies/two/report/report.html");
     for run in ["rope", "alibi"] {
         let line = format!("<tr><th scope=\"row\">{run}</th><td class=\"text\">{run}</td>");
         assert_eq!(page.matches(&line).count(), 2, "every run is listed: {run}");
     }
     // What no row will hold is refused before anything is run.
     project.write("two.toml", &TASK.replace("\"accuracy\"", "\"bits_per_byte\""));
-    let refused = study(&project, &[]);
-    assert_eq!(refused.code, Some(2));
-    assert!(refused.stderr.contains("will hold `bits_per_byte`"), "{}", refused.stderr);
+    study(&project, &[]).refuses(2, &["will hold `bits_per_byte`"]);
 }
 
 #[test]
 fn devices_share_the_runs_and_change_no_number() {
     let one = project(STUDY);
-    done(study(&one, &[]));
+    study(&one, &[]).done();
     // Without a GPU in the build both are the CPU.
     let other = if cfg!(feature = "gpu") { "cpu" } else { "auto" };
     let devices = format!("threads = 1\ndevices = [\"cpu\", \"{other}\"]");
     let two = project(&STUDY.replace("threads = 1", &devices));
-    done(study(&two, &["--jobs", "2"]));
+    study(&two, &["--jobs", "2"]).done();
     assert_eq!(results(&two), results(&one));
     if std::thread::available_parallelism().unwrap().get() > 1 {
         let used: BTreeSet<String> = journal(&two).into_iter().filter_map(|entry| entry.device).collect();
         assert_eq!(used, BTreeSet::from(["cpu", other].map(str::to_owned)));
     }
-    let none_left = done(study(&two, &["--devices", "cpu"]));
+    let none_left = study(&two, &["--devices", "cpu"]).done();
     assert!(none_left.stderr.contains("4 finished, 0 failed, 0 to be done"), "{}", none_left.stderr);
     for (devices, told) in [("cpu,gpu:0", "round differently"), ("tpu", "it must be `auto`")] {
-        let refused = study(&two, &["--devices", devices]);
-        assert_eq!(refused.code, Some(2), "{}", refused.stderr);
-        assert!(refused.stderr.contains(told), "{}", refused.stderr);
+        study(&two, &["--devices", devices]).refuses(2, &[told]);
     }
 }
 
@@ -207,12 +183,11 @@ fn runs_of_different_text_are_not_compared_unless_read_on_one() {
     assert_eq!(refused.code, Some(1));
     assert!(refused.stderr.contains("read different text: `corpus` and `other`"), "{}", refused.stderr);
     for run in ["a", "b"] {
-        done(project.run(&["eval", run, "--corpus", "other", "--lengths", "64", "--device", "cpu"]));
+        project.ok(&["eval", run, "--corpus", "other", "--lengths", "64", "--device", "cpu"]);
     }
-    let compared = done(project.run(&["compare", "a", "b", "--metric", "accuracy"])).stdout;
+    let compared = project.ok(&["compare", "a", "b", "--metric", "accuracy"]).stdout;
     assert!(compared.contains("direct") && compared.contains("above 0 the first is better"), "{compared}");
-    let unknown = project.run(&["compare", "a", "b", "--metric", "acuracy"]);
-    assert_eq!(unknown.code, Some(2), "{}", unknown.stderr);
+    project.refused(2, &["compare", "a", "b", "--metric", "acuracy"]);
 }
 
 #[test]
@@ -222,13 +197,13 @@ fn names_are_texts_in_tables_and_files() {
         .replace("[[axis]]\nkey = \"position\"\nvalues = [\"rope\", \"alibi\"]", axis)
         .replace("only = { position = \"rope\" }", "only = { encoding = \"rope\" }");
     let project = project(text.split("[[claim]]").next().unwrap());
-    done(study(&project, &["--set", "seeds=1"]));
+    study(&project, &["--set", "seeds=1"]).done();
     for file in ["study.md", "report/results.md", "report/report.html"] {
-        let text = String::from_utf8(project.read(&format!("runs/studies/two/{file}"))).unwrap();
+        let text = project.text(&format!("runs/studies/two/{file}"));
         assert!(text.contains("&lt;script") && !text.contains("<script>x"), "{file}: {text}");
         assert!(file.ends_with("html") || text.contains("a\\|b"), "{file}: {text}");
     }
-    let lines = csv(&String::from_utf8(project.read(RESULTS[0])).unwrap());
+    let lines = Csv::read(&project.text(RESULTS[0])).lines;
     assert!(lines.iter().any(|line| line[0] == "'=1+1") && !lines.iter().any(|line| line[0] == "=1+1"));
 }
 
@@ -237,15 +212,14 @@ fn the_path_of_a_task_is_no_command() {
     let project = project(&STUDY.replace("seeds = 2", "seeds = 1"));
     let out = "x{task}; touch FILE; #";
     let template = ["--launcher", "command", "--template", "{command}", "--wait", "--out", out];
-    done(study(&project, &template));
+    study(&project, &template).done();
     assert!(!project.exists("FILE") && project.exists(&format!("{out}/study.md")));
 }
 
 #[test]
 fn the_schema_of_a_study_has_its_keys() {
     let project = project(STUDY);
-    let schema = done(project.run(&["schema", "--study"])).stdout;
-    let schema: serde_json::Value = serde_json::from_str(&schema).unwrap();
+    let schema = project.ok(&["schema", "--study"]).json();
     let example: toml::Table = STUDY.parse().unwrap();
     for key in example.keys().map(String::as_str).chain(["best", "devices", "store", "stage"]) {
         let described = &schema["properties"][key];
@@ -257,9 +231,7 @@ fn the_schema_of_a_study_has_its_keys() {
         [STUDY.replace("threads = 1", "threds_of = 1"), STUDY.replace("threads = 1", "threads = true")]
     {
         project.write("two.toml", &wrong);
-        let outcome = study(&project, &["--dry-run"]);
-        assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
-        assert!(outcome.stderr.contains("`longwave schema --study`"), "{}", outcome.stderr);
+        study(&project, &["--dry-run"]).refuses(2, &["`longwave schema --study`"]);
     }
 }
 
@@ -276,10 +248,10 @@ says = "rope, rerope < alibi at 2L"
 tolerance = 9
 "#;
     let project = project(&(STUDY.split("[[evaluate]]").next().unwrap().to_owned() + blocks));
-    let told = done(study(&project, &["--set", "best=2L"])).stdout;
+    let told = study(&project, &["--set", "best=2L"]).done().stdout;
     assert!(told.contains("| rope, rerope < alibi at 2L | **holds** | 9 |"), "{told}");
     // One line for both seeds in each table, and places in the ranking.
-    let whole = String::from_utf8(project.read(RESULTS[1])).unwrap();
+    let whole = project.text(RESULTS[1]);
     let whole = whole.split_once("\n## Bits per byte").unwrap().0;
     assert_eq!(
         whole.lines().filter(|line| line.starts_with("| rope | rerope chosen |")).count(),
@@ -292,7 +264,7 @@ tolerance = 9
 #[test]
 fn checkpoints_along_the_training_have_a_table_and_claims_of_their_own() {
     let plain = project(STUDY);
-    done(study(&plain, &[]));
+    study(&plain, &[]).done();
     let kept = project(
         &STUDY.replace("checkpoint_every = 2", "checkpoint_every = 2, keep_checkpoints = 4").replacen(
             "windows_per_document = 2",
@@ -300,9 +272,9 @@ fn checkpoints_along_the_training_have_a_table_and_claims_of_their_own() {
             1,
         ),
     );
-    done(study(&kept, &[]));
+    study(&kept, &[]).done();
     // The same tables and the same verdict, from the ends of the same trainings.
-    let markdown = |project: &Project| String::from_utf8(project.read(RESULTS[1])).unwrap();
+    let markdown = |project: &Project| project.text(RESULTS[1]);
     let (whole, expected) = (markdown(&kept), markdown(&plain));
     let (first, along) =
         whole.split_once("\n## Perplexity, fixed_target, test split, L = 32, by training step\n").unwrap();
@@ -310,18 +282,18 @@ fn checkpoints_along_the_training_have_a_table_and_claims_of_their_own() {
     assert_eq!(format!("{first}\n## Claims{claims}"), expected);
     assert!(along.contains("| position | extend | length | step 4 | step 8 | step 12 |"), "{along}");
     assert!(along.contains("| rope | direct | 64 (2L) |"), "{along}");
-    let lines = |project: &Project| String::from_utf8(project.read(RESULTS[0])).unwrap().lines().count() - 1;
+    let lines = |project: &Project| project.text(RESULTS[0]).lines().count() - 1;
     // Four runs, two checkpoints more, direct and the baseline at two lengths.
     assert_eq!(lines(&kept), lines(&plain) + 4 * 2 * 4);
-    let page = String::from_utf8(kept.read("runs/studies/two/report/report.html")).unwrap();
+    let page = kept.text("runs/studies/two/report/report.html");
     assert!(page.contains("by training step, direct"), "no table by training step");
     // A claim that names a step is judged from what is there, and a step that nothing reads is named.
-    let text = String::from_utf8(kept.read("two.toml")).unwrap();
+    let text = kept.text("two.toml");
     kept.write(
         "two.toml",
         &format!("{text}\n[[claim]]\nsays = \"rope, step=4 at 2L > rope, step=8 at L\"\ntolerance = 0.01\n"),
     );
-    let told = done(study(&kept, &[])).stdout;
+    let told = study(&kept, &[]).done().stdout;
     let line = told.lines().find(|line| line.contains("rope, step=4 at 2L")).unwrap();
     assert!(line.contains("**holds (added)**"), "{line}");
     kept.write("two.toml", &format!("{text}\n[[claim]]\nsays = \"rope, step=5 > rope at L\"\n"));
@@ -334,18 +306,16 @@ fn another_text_of_an_evaluation_is_measured_again() {
     let claim = with_text.find("[[claim]]").unwrap();
     let project = project(&with_text[..claim]);
     project.write("ev/a.txt", &crate::common::text(600, 70));
-    done(study(&project, &[]));
+    study(&project, &[]).done();
     let hashes = || -> BTreeSet<String> {
-        let csv = String::from_utf8(project.read(RESULTS[0])).unwrap();
-        let (header, lines) = csv.split_once('\n').unwrap();
-        let column = |name: &str| header.split(',').position(|it| it == name).unwrap();
-        let of_ev = lines.lines().filter(|line| line.contains(",ev,"));
-        of_ev.map(|line| line.split(',').nth(column("text_hash")).unwrap().to_owned()).collect()
+        let csv = Csv::read(&project.text(RESULTS[0]));
+        let of_ev = csv.lines.iter().filter(|line| line.iter().any(|cell| cell == "ev"));
+        of_ev.map(|line| line[csv.place("text_hash")].clone()).collect()
     };
     let before = hashes();
-    assert!(done(study(&project, &[])).stderr.contains("4 finished, 0 failed, 0 to be done"));
+    assert!(study(&project, &[]).done().stderr.contains("4 finished, 0 failed, 0 to be done"));
     project.write("ev/a.txt", &crate::common::text(600, 71));
-    let told = done(study(&project, &["--set", "seeds=3"])).stderr;
+    let told = study(&project, &["--set", "seeds=3"]).done().stderr;
     assert!(told.contains("0 finished, 0 failed, 6 to be done"), "{told}");
     // Nothing was trained again, and no table holds two texts.
     let after = hashes();
@@ -355,17 +325,17 @@ fn another_text_of_an_evaluation_is_measured_again() {
 #[test]
 fn what_no_run_has_measured_is_not_left_beside_the_study() {
     let project = project(STUDY);
-    done(study(&project, &[]));
+    study(&project, &[]).done();
     assert!(RESULTS.iter().all(|name| project.exists(name)));
-    done(study(&project, &["--collect", "--set", "train.steps=5"]));
+    study(&project, &["--collect", "--set", "train.steps=5"]).done();
     assert!(!project.exists("runs/studies/two/results.csv"));
     assert!(!project.exists("runs/studies/two/report/results.jsonl"));
     // A study that is only collected keeps its runs from being pruned.
     project.write("two.toml", &STUDY.replace("name = \"two\"", "name = \"only\""));
-    done(study(&project, &["--collect"]));
-    let kept = done(project.run(&["runs", "prune", "--yes"])).stderr;
+    study(&project, &["--collect"]).done();
+    let kept = project.ok(&["runs", "prune", "--yes"]).stderr;
     assert!(kept.contains("every run belongs to a study"), "{kept}");
     // So does one that is asked for from within.
-    let within = done(project.run_in("runs/store", &["runs", "prune", "--store", "."])).stderr;
+    let within = project.ok_in("runs/store", &["runs", "prune", "--store", "."]).stderr;
     assert!(within.contains("every run belongs to a study"), "{within}");
 }

@@ -1,17 +1,17 @@
 //! `longwave report` on the folder of a study writes what the study writes.
 
-use super::{RESULTS, STUDY, done, project, results, study};
+use super::{RESULTS, STUDY, project, results, study};
 
 #[test]
 fn a_report_of_a_study_keeps_its_axes_and_claims() {
     let project = project(STUDY);
-    done(study(&project, &[]));
+    study(&project, &[]).done();
     let (before, page) = (results(&project), project.read("runs/studies/two/report/report.html"));
     for folder in ["runs/studies/two", "runs/studies/two/report"] {
         for file in RESULTS {
             project.write(file, "lost");
         }
-        let outcome = done(project.run(&["report", folder]));
+        let outcome = project.ok(&["report", folder]);
         assert!(outcome.stderr.contains("wrote study.md, results.csv"), "{}", outcome.stderr);
         assert_eq!(results(&project), before, "{folder}");
         assert_eq!(project.read("runs/studies/two/report/report.html"), page, "{folder}");
@@ -22,29 +22,23 @@ fn a_report_of_a_study_keeps_its_axes_and_claims() {
         "files of a plain folder are left in the study's"
     );
     // A table of its own for each reading that is compared with.
-    done(project.run(&["report", "runs/studies/two", "--against", "direct"]));
-    let text = String::from_utf8(project.read("runs/studies/two/report/results.md")).unwrap();
+    project.ok(&["report", "runs/studies/two", "--against", "direct"]);
+    let text = project.text("runs/studies/two/report/results.md");
     assert!(text.contains("minus that of direct"), "{text}");
 }
 
 #[test]
 fn what_cannot_be_reported_again_is_left_alone() {
     let project = project(STUDY);
-    done(study(&project, &[]));
+    study(&project, &[]).done();
     let before = results(&project);
     std::fs::rename(project.path("runs/store"), project.path("elsewhere")).unwrap();
-    let outcome = project.run(&["report", "runs/studies/two"]);
-    assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
-    assert!(
-        outcome.stderr.contains("holds no result of the study in `runs/studies/two`"),
-        "{}",
-        outcome.stderr
-    );
+    project
+        .run(&["report", "runs/studies/two"])
+        .refuses(1, &["holds no result of the study in `runs/studies/two`"]);
     // A study that has lost its plan cannot be reported from.
     std::fs::remove_file(project.path("runs/studies/two/plan.toml")).unwrap();
-    let outcome = project.run(&["report", "runs/studies/two"]);
-    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("hint: `longwave study FILE --collect`"), "{}", outcome.stderr);
+    project.refuses(2, &["report", "runs/studies/two"], &["hint: `longwave study FILE --collect`"]);
     assert_eq!(results(&project), before);
 }
 
@@ -56,7 +50,7 @@ fn the_page_has_the_studys_name_its_verdicts_and_its_training() {
     let text = STUDY.replacen("[set]", best, 1).replacen("[[claim]]", evaluate, 1);
     let text = text.replace("checkpoint_every = 2", "checkpoint_every = 2, validate_every = 4");
     let project = project(&text);
-    let printed = done(study(&project, &["--format", "latex"])).stdout;
+    let printed = study(&project, &["--format", "latex"]).done().stdout;
     for part in [
         "caption{Perplexity, fixed\\_target",
         "caption{Loss by position of rope, alibi, at 64 tokens",
@@ -67,7 +61,7 @@ fn the_page_has_the_studys_name_its_verdicts_and_its_training() {
     ] {
         assert!(printed.contains(part), "{part}: {printed}");
     }
-    let page = String::from_utf8(project.read("runs/studies/two/report/report.html")).unwrap();
+    let page = project.text("runs/studies/two/report/report.html");
     for part in [
         "<h1>two</h1>",
         "<p>4 of 4 runs finished.</p>\n<p><code>",
@@ -87,8 +81,7 @@ fn the_page_has_the_studys_name_its_verdicts_and_its_training() {
     }
     // The seeds of a run share their line of the chart and their config.
     assert_eq!(page.matches("<summary>Config of").count(), 2);
-    let chart =
-        |name: &str| String::from_utf8(project.read(&format!("runs/studies/two/report/{name}"))).unwrap();
+    let chart = |name: &str| project.text(&format!("runs/studies/two/report/{name}"));
     // An encoding has the same colour in every chart, also in its own.
     let (blue, orange) = ("#0072B2", "#D55E00");
     for name in ["perplexity.svg", "perplexity-sliding.svg"] {
@@ -98,7 +91,7 @@ fn the_page_has_the_studys_name_its_verdicts_and_its_training() {
         assert!(chart(name).contains(own) && !chart(name).contains(other), "{name}");
     }
     // What `report` prints and draws is the study's too.
-    let again = done(project.run(&["report", "runs/studies/two", "--format", "latex", "--pdf"]));
+    let again = project.ok(&["report", "runs/studies/two", "--format", "latex", "--pdf"]);
     assert_eq!(again.stdout, printed);
     assert!(
         again

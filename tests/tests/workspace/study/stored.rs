@@ -1,7 +1,7 @@
 //! A study with more steps goes on from what is stored, and one that reads the best step trains nothing again.
 
-use super::{RESULTS, STUDY, done, events, finished, project, results, store, study};
-use crate::common::{Project, same};
+use super::{RESULTS, STUDY, events, finished, project, results, store, study};
+use crate::common::{Project, json_lines, rows_files, same, set};
 use crate::patience::validate_otherwise;
 use longwave_study::Store;
 use longwave_train::Checkpoint;
@@ -38,17 +38,17 @@ fn planned(told: &str) -> BTreeMap<String, (String, usize)> {
 #[test]
 fn more_steps_go_on_from_the_stored_ones_to_the_same_bits() {
     let grown = project(&wsd());
-    done(study(&grown, &[]));
+    study(&grown, &[]).done();
     let (before, files, short) = (results(&grown), finished(&grown), keys(&grown));
     let more = ["--set", "train.steps=18"];
-    let told = done(study(&grown, &[&more[..], &["--dry-run"]].concat())).stdout;
+    let told = study(&grown, &[&more[..], &["--dry-run"]].concat()).done().stdout;
     let from = planned(&told);
     assert_eq!(from.len(), 4, "{told}");
     // 12 steps, of which the last 3 decay: both are at the peak until step 9.
     assert!(from.values().all(|(stored, step)| short.contains(stored) && *step == 9), "{told}");
     // Nine steps of four runs are left, of 256 tokens.
     assert!(told.contains(" 9.2k training tokens"), "{told}");
-    let told = done(study(&grown, &more)).stderr;
+    let told = study(&grown, &more).done().stderr;
     assert!(
         told.contains("stored    4 runs go on from stored runs that were trained alike until there: rope, seed 0 from step 9 of"),
         "{told}"
@@ -61,14 +61,14 @@ fn more_steps_go_on_from_the_stored_ones_to_the_same_bits() {
         assert_ne!(long[*step], short[*step]);
     }
     let whole = project(&wsd());
-    done(study(&whole, &more));
+    study(&whole, &more).done();
     assert_eq!(results(&grown), results(&whole));
     for key in keys(&whole) {
         let [a, b] = [&grown, &whole].map(|it| store(it).run(&key).join(LAST));
         assert!(same(&a, &b), "{key}");
     }
     // The study as it was is still there.
-    let again = done(study(&grown, &[]));
+    let again = study(&grown, &[]).done();
     assert!(again.stderr.contains("4 finished, 0 failed, 0 to be done"), "{}", again.stderr);
     assert_eq!(results(&grown), before);
     let now = finished(&grown);
@@ -78,24 +78,23 @@ fn more_steps_go_on_from_the_stored_ones_to_the_same_bits() {
 #[test]
 fn the_best_step_is_not_read_among_validations_of_another_run() {
     let grown = project(&wsd());
-    done(study(&grown, &["--set", "train.validate_every=2"]));
+    study(&grown, &["--set", "train.validate_every=2"]).done();
     // Reads the last step, and goes on from runs that were validated at 2, 4, 6 and 8.
     let more = ["--set", "train.steps=18", "--set", "train.validate_every=3"];
-    assert!(done(study(&grown, &more)).stderr.contains("4 runs go on from stored runs"));
+    assert!(study(&grown, &more).done().stderr.contains("4 runs go on from stored runs"));
     let best = wsd().replace("[[evaluate]]", "[[evaluate]]\ncheckpoints = \"best\"");
     grown.write("two.toml", &best);
-    let refused = study(&grown, &more);
-    assert_eq!(refused.code, Some(1), "{}", refused.stderr);
+    let refused = study(&grown, &more).refused(1);
     for said in
         ["went on from a run that was validated at other steps", "`train.validate_every` of the shorter run"]
     {
-        assert!(refused.stderr.contains(said), "{}", refused.stderr);
+        assert!(refused.contains(said), "{refused}");
     }
     // With validations of its own there is an answer, in this store as in an empty one.
     let alike = ["--set", "train.steps=18", "--set", "train.validate_every=2"];
-    done(study(&grown, &alike));
+    study(&grown, &alike).done();
     let whole = project(&best);
-    done(study(&whole, &alike));
+    study(&whole, &alike).done();
     assert_eq!(results(&grown), results(&whole));
 }
 
@@ -111,23 +110,23 @@ fn remove_rows(folder: &Path) {
 #[test]
 fn a_dry_run_counts_what_is_left_of_a_run_that_was_stopped() {
     let project = project(&wsd());
-    done(study(&project, &[]));
+    study(&project, &[]).done();
     for key in keys(&project) {
         let folder = store(&project).run(&key);
         std::fs::copy(folder.join("checkpoints/stable.safetensors"), folder.join(LAST)).unwrap();
         remove_rows(&folder);
     }
     // Three of twelve steps of four runs are left, of 256 tokens.
-    let told = done(study(&project, &["--dry-run"])).stdout;
+    let told = study(&project, &["--dry-run"]).done().stdout;
     assert!(told.contains(" 3.1k training tokens"), "{told}");
 }
 
 #[test]
 fn a_task_that_is_stopped_goes_on_from_its_own_steps() {
     let grown = project(&wsd());
-    done(study(&grown, &[]));
+    study(&grown, &[]).done();
     let more = ["--set", "train.steps=18"];
-    done(study(&grown, &more));
+    study(&grown, &more).done();
     let results = results(&grown);
     let short: Vec<String> =
         events(&grown).into_keys().filter(|key| lines(&grown, key).len() == 12).collect();
@@ -139,7 +138,7 @@ fn a_task_that_is_stopped_goes_on_from_its_own_steps() {
         }
         remove_rows(&folder);
     }
-    let told = done(study(&grown, &more)).stderr;
+    let told = study(&grown, &more).done().stderr;
     assert!(told.contains("stored    4 runs go on from stored runs"), "{told}");
     assert_eq!(self::results(&grown), results);
 }
@@ -147,15 +146,13 @@ fn a_task_that_is_stopped_goes_on_from_its_own_steps() {
 #[test]
 fn what_was_trained_otherwise_is_not_gone_on_from() {
     let project = project(STUDY);
-    done(study(&project, &[]));
-    let dry = |more: &[&str]| done(study(&project, &[more, &["--dry-run"]].concat())).stdout;
+    study(&project, &[]).done();
+    let dry = |more: &[&str]| study(&project, &[more, &["--dry-run"]].concat()).done().stdout;
     // A cosine of more steps has other rates from its first steps on, unless it is that of the stored run.
-    let with = |more: &[&str]| {
-        let set: Vec<&str> = more.iter().flat_map(|change| ["--set", change]).collect();
-        planned(&dry(&set)).into_values().map(|(_, step)| step).collect::<Vec<_>>()
-    };
+    let with =
+        |more: &[&str]| planned(&dry(&set(more))).into_values().map(|(_, step)| step).collect::<Vec<_>>();
     assert_eq!(with(&["train.steps=18"]), [0; 0]);
-    let told = done(study(&project, &["--set", "train.steps=18", "--dry-run"])).stderr;
+    let told = study(&project, &["--set", "train.steps=18", "--dry-run"]).done().stderr;
     assert!(
         told.contains("hint      with `train.schedule_steps = 12` runs would go on from stored ones"),
         "{told}"
@@ -175,7 +172,7 @@ fn what_was_trained_otherwise_is_not_gone_on_from() {
     assert_eq!(with(&best), [0; 0], "a run without patience might have gone on where this one stops");
     // Runs that only validate more often have all their steps already, and are whole all the same.
     assert_eq!(with(&["train.validate_every=2"]), [12; 4]);
-    done(study(&project, &["--set", "train.validate_every=2"]));
+    study(&project, &["--set", "train.validate_every=2"]).done();
     let keys = keys(&project);
     assert_eq!(keys.len(), 8);
     for key in keys {
@@ -192,11 +189,11 @@ fn a_study_reads_the_best_step_of_each_run() {
         |text: &str| text.replace("steps = 12", "steps = 60, validate_every = 5, learning_rate = 0.01");
     let project = project(&worse(STUDY));
     validate_otherwise(&project);
-    done(study(&project, &[]));
+    study(&project, &[]).done();
     let keys = keys(&project);
     let trained = finished(&project);
     project.write("two.toml", &worse(&best));
-    done(study(&project, &[]));
+    study(&project, &[]).done();
     // The runs are those of before, read at another step.
     assert_eq!(self::keys(&project), keys);
     let now = finished(&project);
@@ -208,38 +205,33 @@ fn a_study_reads_the_best_step_of_each_run() {
     };
     let mut earlier = 0;
     for key in &keys {
-        let files = std::fs::read_dir(store(&project).run(key)).unwrap().map(|entry| entry.unwrap().path());
-        let files = files
-            .filter(|path| path.to_string_lossy().contains("rows-") && path.extension().unwrap() == "jsonl");
+        let files = rows_files(&store(&project).run(key)).into_iter();
         let text: String = files.map(|path| std::fs::read_to_string(path).unwrap()).collect();
-        let rows: Vec<serde_json::Value> =
-            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let rows: Vec<serde_json::Value> = json_lines(&text);
         let best: Vec<_> = rows.iter().filter(|row| row["checkpoint"] == "best").collect();
         assert!(!best.is_empty() && best.iter().all(|row| row["step"] == least(key)), "{best:?}");
         assert_eq!(rows.len(), 2 * best.len(), "as many are of the end, of the study before");
         earlier += usize::from(least(key) != 60);
     }
     assert!(earlier > 0, "every run was best at its end");
-    let csv = String::from_utf8(project.read(RESULTS[0])).unwrap();
+    let csv = project.text(RESULTS[0]);
     assert!(csv.contains(",best,") && !csv.contains(",last,"), "{csv}");
     // How often a run validates decides which step is the best: such runs are others.
     project.write("two.toml", &worse(&best).replace("validate_every = 5", "validate_every = 4"));
-    done(study(&project, &[]));
+    study(&project, &[]).done();
     assert_eq!(Store::new(&project.path("runs/store")).keys().unwrap().len(), 8);
     // One table has no room for both.
     project.write("two.toml", &STUDY.replacen("[[evaluate]]", "[[evaluate]]\ncheckpoints = \"best\"", 1));
-    let outcome = study(&project, &["--dry-run"]);
-    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
-    insta::assert_snapshot!("the_best_step_beside_the_end", outcome.stderr);
+    let outcome = study(&project, &["--dry-run"]).refused(2);
+    insta::assert_snapshot!("the_best_step_beside_the_end", outcome);
 }
 
 #[test]
 fn a_study_without_validation_is_refused_before_its_first_run() {
     let project = project(&STUDY.replace("[[evaluate]]", "[[evaluate]]\ncheckpoints = \"best\""));
     std::fs::remove_dir_all(project.path("corpus/valid")).unwrap();
-    let outcome = study(&project, &[]);
-    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
-    insta::assert_snapshot!("a_study_of_best_steps_without_validation", outcome.stderr);
+    let outcome = study(&project, &[]).refused(2);
+    insta::assert_snapshot!("a_study_of_best_steps_without_validation", outcome);
     assert!(!project.exists("runs/store") && !project.exists("runs/studies"));
 }
 
@@ -255,7 +247,7 @@ fn the_best_rate_is_that_of_the_steps_that_are_read() {
     let claim = study_file.find("[[claim]]").unwrap();
     let project = project(&study_file[..claim]);
     validate_otherwise(&project);
-    let told = done(study(&project, &[])).stdout;
+    let told = study(&project, &[]).done().stdout;
     let key = |rate: &str, position: &str| {
         let of = |key: &String| {
             let text = std::fs::read_to_string(store(&project).run(key).join("config.toml")).unwrap();

@@ -1,7 +1,7 @@
 //! What a study may conclude: each verdict beside one that is worked out here from the rows.
 
-use super::{STUDY, done, project, store, study};
-use crate::common::{Project, text};
+use super::{STUDY, project, store, study};
+use crate::common::{Project, rows_files, text};
 use longwave_eval::ResultRow;
 use longwave_eval::row::read_rows;
 use std::collections::BTreeMap;
@@ -22,14 +22,7 @@ const TOKENIZERS: &str = "name = \"tokenizer\"\npoints = [{ label = \"bytes\", d
 /// All files of rows of the store, with what they hold.
 fn measured(project: &Project) -> Vec<(PathBuf, Vec<ResultRow>)> {
     let store = store(project);
-    let folders = store.keys().unwrap().into_iter().map(|key| store.run(&key));
-    let is_rows = |path: &PathBuf| {
-        path.extension().is_some_and(|it| it == "jsonl")
-            && path.file_name().unwrap().to_string_lossy().starts_with("rows-")
-    };
-    let files = folders
-        .flat_map(|folder| std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()))
-        .filter(is_rows);
+    let files = store.keys().unwrap().into_iter().flat_map(|key| rows_files(&store.run(&key)));
     files.map(|path| (path.clone(), read_rows(&path).unwrap())).collect()
 }
 
@@ -96,7 +89,7 @@ fn bits(a: &ResultRow, b: &ResultRow) -> ([f64; 2], f64) {
 #[test]
 fn tokenizers_are_compared_by_bits_per_byte() {
     let project = project(&over(TOKENIZERS, "best = { at = 64, metric = \"bpb\" }"));
-    let (rows, section) = ranked(&done(study(&project, &[])).stdout);
+    let (rows, section) = ranked(&study(&project, &[]).done().stdout);
     let files = measured(&project);
     let row = |is_bytes: bool| {
         let mut rows = files.iter().flat_map(|(_, rows)| rows);
@@ -119,11 +112,10 @@ fn tokenizers_are_compared_by_bits_per_byte() {
     let keys: Vec<String> =
         store(&project).keys().unwrap().into_iter().map(|key| format!("runs/store/{key}")).collect();
     let pair = ["compare", keys[0].as_str(), keys[1].as_str(), "--lengths", "64", "--extend", "direct"];
-    let told = project.refused(1, &pair);
-    assert!(told.contains("scored different tokens") && told.contains("--metric bits_per_byte"), "{told}");
+    project.refuses(1, &pair, &["scored different tokens", "--metric bits_per_byte"]);
     for metric in ["bpb", "bits_per_byte"] {
         let json = project.run(&[&pair[..], &["--metric", metric, "--json"]].concat());
-        let one: serde_json::Value = serde_json::from_str(json.stdout.lines().next().unwrap()).unwrap();
+        let one = &json.rows::<serde_json::Value>()[0];
         assert!(
             (one["difference"].as_f64().unwrap().abs() - (of_bytes - of_bpe).abs()).abs() < 1e-9,
             "{one}"
@@ -141,7 +133,7 @@ const THREE: &str = "key = \"position\"\nvalues = [\"rope\", \"alibi\", \"none\"
 #[test]
 fn a_lost_seed_makes_no_result_surer() {
     let project = project(&over(THREE, "seeds = 3\nbest = 64"));
-    let (before, _) = ranked(&done(study(&project, &[])).stdout);
+    let (before, _) = ranked(&study(&project, &[]).done().stdout);
     let best = before[0].0.clone();
     let others: Vec<&str> = ["rope", "alibi", "none"].into_iter().filter(|name| *name != best).collect();
     let loss = |name: &str| losses(&project, name, "direct", 64);
@@ -183,7 +175,7 @@ fn what_is_equal_by_construction_counts_once() {
     let readings = over("key = \"position\"\nvalues = [\"rope\", \"alibi\"]", "seeds = 3\nbest = 32")
         .replace("extend = [\"direct\"]", "extend = [\"direct\", \"ntk\", \"yarn\", \"linear\"]\nonly = { position = \"rope\" }\n[[evaluate]]\nlengths = [32, 64]\nonly = { position = \"alibi\" }");
     let project = project(&readings);
-    let (rows, section) = ranked(&done(study(&project, &[])).stdout);
+    let (rows, section) = ranked(&study(&project, &[]).done().stdout);
     assert_eq!(rows.len(), 2, "{section}");
     let loss = |name: &str| losses(&project, name, "direct", 32);
     // One pair, and nothing to correct for.
@@ -211,7 +203,7 @@ fn the_interval_that_is_printed_decides() {
     assert!(seen > 150, "{seen}");
     let project =
         project(&STUDY.replace("seeds = 2", "seeds = 3").replace("tolerance = 100.0", "tolerance = 0.0001"));
-    let printed = done(study(&project, &[])).stdout;
+    let printed = study(&project, &[]).done().stdout;
     agrees(printed.lines().find(|line| line.contains("| **")).unwrap_or_else(|| panic!("{printed}")));
 }
 
@@ -255,7 +247,7 @@ fn one_long_document_has_errors_over_blocks() {
         "{}",
         outcome.stdout
     );
-    let rows: Vec<ResultRow> = read_rows(&project.path("one/results.jsonl")).unwrap();
+    let rows = project.results("one");
     let row = rows.iter().find(|row| row.settings.length == 64).unwrap();
     let sums = row.per_document.as_ref().unwrap();
     let (nll, tokens) = (sums.get("nll").unwrap(), &sums.tokens);
@@ -301,7 +293,7 @@ fn encodings_are_compared_each_at_its_best_rate() {
         RATES.join(", ")
     );
     let project = project(&over(&axes, "seeds = 3\nbest = 64"));
-    done(study(&project, &[]));
+    study(&project, &[]).done();
     // Test losses at 64 tokens, by encoding, rate and seed.
     let mut tested: BTreeMap<(String, &str, usize), f64> = BTreeMap::new();
     for (path, rows) in measured(&project) {
@@ -320,7 +312,7 @@ fn encodings_are_compared_each_at_its_best_rate() {
         tested.insert((row.encoding.clone(), rate, seed), row.nll());
     }
     assert_eq!(tested.len(), 18);
-    let printed = done(study(&project, &[])).stdout;
+    let printed = study(&project, &[]).done().stdout;
     let mean = |list: &[f64]| list.iter().sum::<f64>() / list.len() as f64;
     let deviation = |list: &[f64]| {
         (list.iter().map(|x| (x - mean(list)).powi(2)).sum::<f64>() / (list.len() - 1) as f64).sqrt()

@@ -175,17 +175,8 @@ fn a_large_file_is_read_in_bounded_memory() {
     let peak = |corpus: &str| {
         let corpus = format!("data.corpus={corpus}");
         let arguments = ["train", "small.toml", "--device", "cpu", "--out", "x", "--set", &corpus];
-        let mut child =
-            project.start(&[&arguments[..], &["--set", "train.steps=1", "--set", "evaluate=[]"]].concat());
-        let (status, mut peak) = (format!("/proc/{}/status", child.id()), 0);
-        while child.try_wait().unwrap().is_none() {
-            let text = std::fs::read_to_string(&status).unwrap_or_default();
-            let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-            peak = peak
-                .max(line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0));
-            std::thread::sleep(std::time::Duration::from_millis(5));
-        }
-        assert!(child.wait_with_output().unwrap().status.success());
+        let short = ["--set", "train.steps=1", "--set", "evaluate=[]"];
+        let (_, peak) = common::peak_of(project.start(&[&arguments[..], &short].concat()));
         std::fs::remove_dir_all(project.path("x")).unwrap();
         peak
     };

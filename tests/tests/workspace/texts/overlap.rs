@@ -69,12 +69,12 @@ fn equal_documents_and_training_text_in_other_splits_are_counted_and_said() {
     let validated = project.run(&[&["validate", "small.toml"], &set[..]].concat());
     assert_eq!(said(&validated), lines, "and before anything is trained");
 
-    let record: serde_json::Value = serde_json::from_slice(&project.read("runs/0/data.json")).unwrap();
+    let record = project.json("runs/0/data.json");
     assert_eq!(record["notes"].as_array().unwrap().len(), 1 + lines.len(), "the splits, and these");
     let eval = ["eval", "runs/0", "--lengths", "32", "--extend", "direct"];
-    assert_eq!(project.run(&eval).code, Some(0));
-    assert_eq!(project.run(&["report", "runs/0"]).code, Some(0));
-    let page = String::from_utf8(project.read("runs/0/report.html")).unwrap();
+    project.ok(&eval);
+    project.ok(&["report", "runs/0"]);
+    let page = project.text("runs/0/report.html");
     assert!(page.contains("<code>twice</code>: repeats: 1 of 4 documents to train equals an earlier one"));
     assert!(page.contains("<code>twice</code>: warning: 2 of 5 documents to test are equal to one to train"));
 

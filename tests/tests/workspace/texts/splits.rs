@@ -20,7 +20,7 @@ fn files_are_the_splits_that_their_names_say() {
     assert!(told(&outcome).contains("by a hash of each document's name: 5% to validate, 5% to test"));
     // Another text of three splits is read at the one that is asked for.
     let outcome = project.run(&["eval", "runs/0", "--corpus", "hub", "--lengths", "32", "--json"]);
-    let row: serde_json::Value = serde_json::from_str(outcome.stdout.lines().next().unwrap()).unwrap();
+    let row = &outcome.rows::<serde_json::Value>()[0];
     assert_eq!((&row["split"], &row["documents"]), (&"test".into(), &8.into()), "{}", outcome.stderr);
 }
 

@@ -20,11 +20,8 @@ fn a_text_of_unknown_tokens_is_a_warning_in_table_and_rows() {
     let words = words(&project);
     project.train(&[&words[..], &["--set", "train.steps=2"]].concat());
     // The full stops alone are unknown: two of 22 words and stops.
-    let known = project.run(&["eval", "runs/small-0", "--lengths", "32", "--extend", "direct", "--json"]);
-    let row = |outcome: &Outcome| -> serde_json::Value {
-        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-        serde_json::from_str(outcome.stdout.lines().next().unwrap()).unwrap()
-    };
+    let known = project.ok(&["eval", "runs/small-0", "--lengths", "32", "--extend", "direct", "--json"]);
+    let row = |outcome: &Outcome| outcome.rows::<serde_json::Value>().swap_remove(0);
     let (unknown, tokens) =
         (row(&known)["unknown_tokens"].as_u64().unwrap(), row(&known)["tokens"].as_u64().unwrap());
     assert!(tokens == 192 && (13..=19).contains(&unknown), "{unknown} of {tokens}");
@@ -33,8 +30,7 @@ fn a_text_of_unknown_tokens_is_a_warning_in_table_and_rows() {
     project.write("foreign/0.txt", &foreign);
     project.write("foreign/1.txt", &foreign);
     let eval = ["eval", "runs/small-0", "--lengths", "32", "--extend", "direct", "--corpus", "foreign"];
-    let told = project.run(&eval);
-    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    let told = project.ok(&eval);
     let warnings = told.stderr.lines().filter(|line| line.contains("WARN"));
     let notes = told.stdout.lines().filter(|line| line.starts_with("warning"));
     let said: Vec<&str> = warnings.chain(notes).collect();
@@ -50,9 +46,7 @@ fn a_token_that_there_is_not_is_never_sampled() {
     project.train(&[&words[..], &["--set", "train.steps=1", "--set", "evaluate=[]"]].concat());
     let generate = ["generate", "runs/small-0", "--prompt", "the wave", "--max-tokens", "400", "--json"];
     for heat in ["0", "1", "100"] {
-        let outcome = project.run(&[&generate[..], &["--temperature", heat]].concat());
-        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-        let generated: serde_json::Value = serde_json::from_str(&outcome.stdout).unwrap();
+        let generated = project.ok(&[&generate[..], &["--temperature", heat]].concat()).json();
         let tokens = generated["tokens"].as_array().unwrap();
         assert_eq!(tokens.len(), 400);
         let there = [0, 1, 2, 3, 4, 90, 91, 92, 299];
@@ -68,10 +62,8 @@ fn a_vocabulary_that_nothing_has_is_refused_before_anything_is_allocated() {
         let outcome = project.run(&[command, "small.toml", "--set", &vocabulary("4000000000")]);
         insta::assert_snapshot!("a_vocabulary_that_nothing_has", refused(&outcome));
     }
-    let outcome = project.run(&["train", "small.toml", "--set", &vocabulary("4e9")]);
-    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
-    let outcome = project.run(&["train", "small.toml", "--set", &vocabulary("99999999999999999999")]);
-    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+    project.refused(2, &["train", "small.toml", "--set", &vocabulary("4e9")]);
+    project.refused(2, &["train", "small.toml", "--set", &vocabulary("99999999999999999999")]);
     let path = project.path("words.json");
     words(&project);
     let text = std::fs::read_to_string(&path).unwrap();

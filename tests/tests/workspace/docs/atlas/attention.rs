@@ -1,7 +1,8 @@
 //! Where the trained models of a study attend, from its committed `attention.csv`.
 
-use super::super::results::{Study, cells};
+use super::super::results::Study;
 use super::super::{program, repository};
+use crate::common::csv::Csv;
 use longwave_report::plot::{Axis, Chart, Point, Role, Scale, Series};
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -21,7 +22,7 @@ pub(super) struct Attention {
 impl Attention {
     pub(super) fn read(study: &Study) -> Self {
         let text = fs::read_to_string(repository(&path(&study.name))).unwrap();
-        Self { rows: text.lines().skip(1).map(cells).collect(), train_length: study.train_length }
+        Self { rows: Csv::read(&text).lines, train_length: study.train_length }
     }
 
     /// A line a layer; `None` for a model without probabilities.

@@ -17,6 +17,11 @@ impl Line {
     pub(in super::super) fn new(name: &str, label: &str, reading: &str) -> Self {
         Self { name: name.to_owned(), label: label.to_owned(), reading: reading.to_owned() }
     }
+
+    /// Every label of a study, read as trained.
+    pub(in super::super) fn of_labels(study: &Study) -> Vec<Self> {
+        study.labels().iter().map(|(label, _)| Self::new(label, label, "direct")).collect()
+    }
 }
 
 /// The lines in colour, the others of the study in grey, and the window baseline of the first line.

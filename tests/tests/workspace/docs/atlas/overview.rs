@@ -50,18 +50,13 @@ pub(super) fn overview(
 
 /// Every label of the study, the best at 8L first; those that are not defined there last.
 fn ranked(study: &Study) -> Vec<(&str, &str)> {
-    let at = |label: &str| {
-        let curve = study.curve(label, "direct", "test");
-        curve.get(&(8 * study.train_length)).map_or(f64::INFINITY, |mean| mean.perplexity)
-    };
     let mut labels = study.labels();
-    labels.sort_by(|a, b| at(a.0).total_cmp(&at(b.0)));
+    labels.sort_by(|a, b| study.at_8(a.0, "direct").total_cmp(&study.at_8(b.0, "direct")));
     labels
 }
 
 fn small_multiples(encodings: &[EncodingInfo], study: &Study, pictures: &mut Pictures) -> String {
-    let others: Vec<Line> =
-        study.labels().iter().map(|(label, _)| Line::new(label, label, "direct")).collect();
+    let others = Line::of_labels(study);
     let labels: Vec<(&str, &str)> = ranked(study)
         .into_iter()
         .filter(|(label, kind)| label == kind && encodings.iter().any(|info| info.kind == *kind))
@@ -87,13 +82,10 @@ fn table_of_encodings(study: &Study) -> String {
                     |---|---|---:|---:|---:|---:|---:|---|---:|\n"
             .to_owned();
     for (label, kind) in ranked(study) {
-        let direct = study.curve(label, "direct", "test");
-        let cell = |factor: usize| direct.get(&(factor * train)).map_or("-".to_owned(), |mean| mean.text());
-        let at_8 = |reading: &str| {
-            study.curve(label, reading, "test").get(&(8 * train)).map_or("-".to_owned(), |mean| mean.text())
-        };
+        let at_8 = |reading: &str| study.cell(label, reading, 8 * train);
         let best = study.best(label, 8 * train).unwrap_or("-");
-        let cells = [cell(1), cell(2), cell(8), cell(16), at_8(WINDOW_BASELINE)].join(" | ");
+        let cells = [1, 2, 8, 16].map(|factor| study.cell(label, "direct", factor * train)).join(" | ");
+        let cells = format!("{cells} | {}", at_8(WINDOW_BASELINE));
         // A mixed stack has no page of its own.
         let page =
             if kind.contains('/') { format!("`{kind}`") } else { format!("[`{kind}`](encodings/{kind}.md)") };
@@ -104,30 +96,17 @@ fn table_of_encodings(study: &Study) -> String {
 
 fn table_of_extensions(study: &Study) -> String {
     let train = study.train_length;
-    let readings = study.readings("rope");
-    let cell = |reading: &str, factor: usize| {
-        study.curve("rope", reading, "test").get(&(factor * train)).map_or("-".to_owned(), |mean| mean.text())
-    };
-    let mut order: Vec<(&str, f64)> = readings
-        .iter()
-        .map(|reading| {
-            let at = study
-                .curve("rope", reading, "test")
-                .get(&(8 * train))
-                .map_or(f64::INFINITY, |mean| mean.perplexity);
-            (*reading, at)
-        })
-        .collect();
-    order.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let mut readings = study.readings("rope");
+    readings.sort_by(|a, b| study.at_8("rope", a).total_cmp(&study.at_8("rope", b)));
     let mut text = "| read as | extension | 2L | 4L | 8L | 16L |\n|---|---|---:|---:|---:|---:|\n".to_owned();
-    for (reading, _) in order {
+    for reading in readings {
         let kind = reading.split(' ').next().unwrap();
         let page = if kind == WINDOW_BASELINE {
             "-".to_owned()
         } else {
             format!("[`{kind}`](extensions/{kind}.md)")
         };
-        let cells = [2, 4, 8, 16].map(|factor| cell(reading, factor)).join(" | ");
+        let cells = [2, 4, 8, 16].map(|factor| study.cell("rope", reading, factor * train)).join(" | ");
         let _ = writeln!(text, "| {reading} | {page} | {cells} |");
     }
     text + "\n"

@@ -5,7 +5,7 @@ use super::super::reference::linked;
 use super::super::results::{Claim, Study};
 use super::Studies;
 use super::curves::{Line, chart};
-use super::pictures::{Pictures, direct, is_defined, of_encoding, of_extension, shown_with};
+use super::pictures::{Pictures, default_of, direct, is_defined, of_encoding, of_extension, shown_with};
 use longwave_eval::WINDOW_BASELINE;
 use longwave_inspect::catalog::{EncodingInfo, ExtensionInfo, HookPoint};
 use longwave_inspect::typeset;
@@ -127,14 +127,7 @@ fn parameters(parameters: &[String]) -> String {
 
 /// Every key with its default.
 fn position_section(kind: &str) -> String {
-    // A formula has no default: the one of its config.
-    let config = if kind == "formula" {
-        let text = std::fs::read_to_string(super::super::repository("configs/formula.toml")).unwrap();
-        let table: toml::Table = text.parse().unwrap();
-        EncodingConfig::from_value(&table["position"], "position").unwrap()
-    } else {
-        EncodingConfig::from_value(&kind.into(), "position").unwrap()
-    };
+    let config = EncodingConfig::from_value(&default_of(kind), "position").unwrap();
     let position = toml::Value::try_from(&config).unwrap();
     toml::to_string(&toml::Table::from_iter([("position".to_owned(), position)])).unwrap()
 }
@@ -185,8 +178,7 @@ fn figure(title: &str, file: &str, caption: &str) -> String {
 }
 
 fn curve_of_encoding(kind: &str, study: &Study, pictures: &mut Pictures) -> String {
-    let labels: Vec<&str> =
-        study.labels().into_iter().filter(|(_, of)| *of == kind).map(|(label, _)| label).collect();
+    let labels = study.labels_of(kind);
     let heading = "## Perplexity by length\n\n";
     if labels.is_empty() {
         let known = WITHOUT_CURVE.iter().find(|(of, _)| *of == kind).map(|(_, why)| *why);
@@ -194,8 +186,7 @@ fn curve_of_encoding(kind: &str, study: &Study, pictures: &mut Pictures) -> Stri
         return format!("{heading}{why}\n\n");
     }
     let lines: Vec<Line> = labels.iter().map(|label| Line::new(label, label, "direct")).collect();
-    let others: Vec<Line> =
-        study.labels().iter().map(|(label, _)| Line::new(label, label, "direct")).collect();
+    let others = Line::of_labels(study);
     let file = format!("{kind}-curve.svg");
     pictures.chart(
         &file,
@@ -269,11 +260,7 @@ fn rows<'a>(
     let mut text =
         format!("| model | read as | {} |\n|---|---|{}\n", heads.join(" | "), "---:|".repeat(lengths.len()));
     for (label, reading) in pairs {
-        let curve = study.curve(label, reading, "test");
-        let cells: Vec<String> = lengths
-            .iter()
-            .map(|length| curve.get(length).map_or("-".to_owned(), |mean| mean.text()))
-            .collect();
+        let cells: Vec<String> = lengths.iter().map(|length| study.cell(label, reading, *length)).collect();
         let is_best = best_at.is_some_and(|length| study.best(label, length) == Some(reading));
         let reading = if is_best { format!("**{reading}**") } else { reading.to_owned() };
         let _ = writeln!(text, "| {label} | {reading} | {} |", cells.join(" | "));
@@ -301,8 +288,7 @@ fn attention(kind: &str, studies: &Studies, pictures: &mut Pictures) -> String {
 }
 
 fn claims_on_encoding<'a>(kind: &str, study: &'a Study) -> Vec<&'a Claim> {
-    let labels: Vec<&str> =
-        study.labels().into_iter().filter(|(_, of)| *of == kind).map(|(label, _)| label).collect();
+    let labels = study.labels_of(kind);
     study.claims_on(|word| labels.contains(&word))
 }
 

@@ -130,15 +130,17 @@ pub(super) fn shown_with(applies_to: &[&'static str]) -> &'static str {
     applies_to.iter().copied().find(|kind| *kind == "rope").unwrap_or(applies_to[0])
 }
 
+/// An encoding with its default keys. A formula has none: the one of its config.
+pub(super) fn default_of(kind: &str) -> toml::Value {
+    if kind != "formula" {
+        return kind.into();
+    }
+    let text = fs::read_to_string(repository("configs/formula.toml")).unwrap();
+    text.parse::<toml::Table>().unwrap().remove("position").unwrap()
+}
+
 fn reading(kind: &str, sizes: &Dimensions) -> Reading {
-    // A formula has no default: the one of its config.
-    let value = if kind == "formula" {
-        let text = fs::read_to_string(repository("configs/formula.toml")).unwrap();
-        text.parse::<toml::Table>().unwrap().remove("position").unwrap()
-    } else {
-        kind.into()
-    };
-    let config = PositionConfig::from_value(&value, "position").unwrap();
+    let config = PositionConfig::from_value(&default_of(kind), "position").unwrap();
     config.build("position", sizes, &Init::new(0, &Device::flex()), LogN::Off).unwrap()
 }
 

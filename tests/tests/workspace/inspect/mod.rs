@@ -1,21 +1,23 @@
 //! `longwave inspect` shows an encoding in full.
 
-use crate::common::{Outcome, Project};
+mod trained;
+
+use crate::common::{Outcome, Project, set};
 use longwave_position::encodings;
 use serde_json::Value;
 
 /// What the program prints of the small config with another encoding.
 fn shown(position: &str, arguments: &[&str]) -> String {
-    let project = Project::new();
-    let set = format!("position={position}");
-    let outcome = project.run(&[&["inspect", "--config", "small.toml", "--set", &set], arguments].concat());
-    assert_eq!(outcome.code, Some(0), "{position}: {}", outcome.stderr);
-    outcome.stdout
+    inspected(position, arguments).stdout
 }
 
 fn numbers(position: &str, arguments: &[&str]) -> Value {
-    let text = shown(position, &[arguments, &["--json"]].concat());
-    serde_json::from_str::<Value>(&text).unwrap()[0].clone()
+    inspected(position, &[arguments, &["--json"]].concat()).json()[0].clone()
+}
+
+fn inspected(position: &str, arguments: &[&str]) -> Outcome {
+    let set = format!("position={position}");
+    Project::new().ok(&[&["inspect", "--config", "small.toml", "--set", &set], arguments].concat())
 }
 
 #[test]
@@ -32,9 +34,14 @@ fn a_length_may_be_a_multiple_of_the_training_length() {
 #[test]
 fn a_length_that_no_memory_holds_is_refused() {
     let project = Project::new();
-    let told = project.refused(1, &["inspect", "--config", "small.toml", "--length", "1000000000000"]);
-    assert!(told.contains("a picture of a text of 1000000000000 tokens needs about "), "{told}");
-    assert!(told.contains("hint: show a shorter text, with a smaller `--length`"), "{told}");
+    project.refuses(
+        1,
+        &["inspect", "--config", "small.toml", "--length", "1000000000000"],
+        &[
+            "a picture of a text of 1000000000000 tokens needs about ",
+            "hint: show a shorter text, with a smaller `--length`",
+        ],
+    );
 }
 
 #[test]
@@ -92,10 +99,7 @@ fn every_encoding_is_shown() {
     for entry in encodings::kinds() {
         let set = format!("position.kind={}", entry.kind);
         let arguments = ["inspect", "--config", "small.toml", "--set", &set, "--json"];
-        let outcome = project.run(&arguments);
-        assert_eq!(outcome.code, Some(0), "{}: {}", entry.kind, outcome.stderr);
-        let picture: Value = serde_json::from_str(&outcome.stdout).unwrap();
-        let picture = &picture[0];
+        let picture = &project.ok(&arguments).json()[0];
         assert_eq!(picture["encoding"], entry.kind);
         let values = picture["matrix"]["values"].as_array().unwrap();
         assert!(!values.is_empty(), "{}", entry.kind);
@@ -215,19 +219,22 @@ fn rows_that_are_never_trained_are_named() {
 fn a_length_that_is_refused_is_refused_here_too() {
     let project = Project::new();
     let arguments = ["--set", "position.kind=learned", "--length", "64"];
-    let outcome = project.run(&[&["inspect", "--config", "small.toml"], &arguments[..]].concat());
-    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("`learned` has no vector for position 63"), "{}", outcome.stderr);
+    project.refuses(
+        2,
+        &[&["inspect", "--config", "small.toml"], &arguments[..]].concat(),
+        &["`learned` has no vector for position 63"],
+    );
 }
 
 #[test]
 fn an_extension_that_lays_texts_out_changes_no_picture() {
     let project = Project::new();
     for extend in ["segments", "randpos"] {
-        let outcome = project.run(&["inspect", "--config", "small.toml", "--extend", extend]);
-        assert_eq!(outcome.code, Some(2), "{}", outcome.stdout);
-        assert!(outcome.stderr.contains("changes where the tokens of a text lie"), "{}", outcome.stderr);
-        assert!(outcome.stderr.contains("hint: "), "{}", outcome.stderr);
+        project.refuses(
+            2,
+            &["inspect", "--config", "small.toml", "--extend", extend],
+            &["changes where the tokens of a text lie", "hint: "],
+        );
     }
 }
 
@@ -295,16 +302,13 @@ fn the_way_of_attention_is_said() {
     assert!(linear.contains("attention   fused, by sums over the keys"), "{linear}");
     let entmax = shown("{ kind = \"rope\" }", &["--set", "model.attention=entmax"]);
     assert!(entmax.contains("attention   fused, with the weights of entmax"), "{entmax}");
-    let json: Value = serde_json::from_str(&shown("{ kind = \"rope\" }", &["--json"])).unwrap();
-    assert_eq!(json[0]["layers"][0]["route"], "fused");
+    assert_eq!(numbers("{ kind = \"rope\" }", &[])["layers"][0]["route"], "fused");
 }
 
 /// What `[model]` does to attention besides the encoding, as lines and as numbers.
 #[test]
 fn what_the_model_does_to_attention_is_said() {
-    let set =
-        |keys: &[&'static str]| -> Vec<&'static str> { keys.iter().flat_map(|key| ["--set", key]).collect() };
-    let lines = |position: &str, keys: &[&'static str]| {
+    let lines = |position: &str, keys: &[&str]| {
         let text = shown(position, &set(keys));
         let lines = text.lines().skip_while(|line| !line.starts_with("model "));
         lines.take_while(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
@@ -317,19 +321,14 @@ fn what_the_model_does_to_attention_is_said() {
     let canon = ["model.canon=[\"attention\", \"feed_forward\"]", "model.attention=lssar"];
     let all = lines("{ kind = \"none\" }", &all);
     insta::assert_snapshot!([adaptive, all, lines("{ kind = \"none\" }", &canon)].join("\n\n"));
-    let keys = [&set(&["model.attention_gate=channel"])[..], &["--json"]].concat();
-    let json: Value = serde_json::from_str(&shown("{ kind = \"rope\" }", &keys)).unwrap();
-    assert_eq!(json[0]["model"][0]["setting"], "attention_gate = \"channel\"");
+    let gated = numbers("{ kind = \"rope\" }", &set(&["model.attention_gate=channel"]));
+    assert_eq!(gated["model"][0]["setting"], "attention_gate = \"channel\"");
     assert!(!shown("{ kind = \"rope\" }", &[]).contains("\nmodel "));
-}
-
-fn listed(arguments: &[&str]) -> Outcome {
-    Project::new().run(&[&["inspect"], arguments].concat())
 }
 
 #[test]
 fn the_list_has_numbers_too() {
-    let list: Value = serde_json::from_str(&listed(&["--list", "--json"]).stdout).unwrap();
+    let list = Project::new().ok(&["inspect", "--list", "--json"]).json();
     let of = |part: &str, kind: &str| {
         let entries = list[part].as_array().unwrap();
         entries.iter().find(|entry| entry["kind"] == kind).unwrap().clone()
@@ -347,189 +346,30 @@ fn the_list_has_numbers_too() {
 
 #[test]
 fn a_list_needs_no_config_and_takes_none() {
-    let outcome = listed(&[]);
-    assert!(outcome.code == Some(2) && outcome.stderr.contains("no config is named"), "{}", outcome.stderr);
-    let outcome = listed(&["--list", "--length", "4"]);
-    assert!(outcome.code == Some(2) && outcome.stderr.contains("--list"), "{}", outcome.stderr);
+    let project = Project::new();
+    project.refuses(2, &["inspect"], &["no config is named"]);
+    project.refuses(2, &["inspect", "--list", "--length", "4"], &["--list"]);
 }
 
 #[test]
 fn pictures_are_written_as_files_with_a_page() {
     let project = Project::new();
     let arguments = ["inspect", "small.toml", "--length", "4L", "--extend", "yarn", "--out", "pictures"];
-    let outcome = project.run(&arguments);
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let outcome = project.ok(&arguments);
     assert!(outcome.stderr.contains("the page is pictures/index.html"), "{}", outcome.stderr);
     for file in ["turns", "frequencies", "decay-trained", "decay-read", "logits"] {
-        let svg = String::from_utf8(project.read(&format!("pictures/{file}.svg"))).unwrap();
+        let svg = project.text(&format!("pictures/{file}.svg"));
         assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{file}");
         assert!(project.read(&format!("pictures/{file}.png")).starts_with(b"\x89PNG"), "{file}");
     }
-    let page = String::from_utf8(project.read("pictures/index.html")).unwrap();
+    let page = project.text("pictures/index.html");
     assert!(page.contains("trained at L = 32, read at 128 as yarn"), "{page}");
     assert!(page.contains("<i>θ</i><sub><i>i</i></sub> = <i>b</i><sup>−2<i>i</i>/<i>d</i></sup>"), "{page}");
     assert!(page.contains("<p>Read as yarn:</p>\n<p class=\"formula\"><i>θ</i>′<sub>"), "{page}");
-}
-
-/// What training made of a learned table is not what it began as.
-#[test]
-fn a_trained_run_shows_its_parameters() {
-    let project = Project::new();
-    let train = ["train", "small.toml", "--set", "position={ kind = \"learned\" }", "--set", "evaluate=[]"];
-    let outcome = project.run(&train);
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-    let shown = |arguments: &[&str]| {
-        let outcome = project.run(&[&["inspect", "runs/small-0", "--json"], arguments].concat());
-        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-        serde_json::from_str::<Value>(&outcome.stdout).unwrap()[0]["matrix"]["values"].clone()
-    };
-    let [fresh, trained] = [shown(&[]), shown(&["--trained"])];
-    assert_ne!(fresh, trained);
-    assert_eq!(fresh[0].as_array().unwrap().len(), trained[0].as_array().unwrap().len());
-    assert_ne!(shown(&["--trained", "--checkpoint", "previous"]), trained);
-    let outcome = project.run(&["inspect", "runs/small-0", "--trained", "--out", "pictures"]);
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-    let page = String::from_utf8(project.read("pictures/index.html")).unwrap();
-    assert!(page.contains("<h1>small: learned after 6 steps</h1>"), "{page}");
-    assert!(project.refused(2, &["inspect", "small.toml", "--trained"]).contains("holds no run"));
 }
 
 #[test]
 fn an_encoding_that_reads_the_block_s_keys_is_shown() {
     let text = shown("{ kind = \"transformer_xl\", shared_key = true }", &[]);
     assert!(text.contains("acts on     q and k"), "{text}");
-}
-
-/// A small run that was trained, with keys of its config.
-fn trained(set: &[&str]) -> Project {
-    let project = Project::new();
-    let set = [&["evaluate=[]"], set].concat();
-    let set: Vec<&str> = set.into_iter().flat_map(|assignment| ["--set", assignment]).collect();
-    project.train(&set);
-    project
-}
-
-/// Where the run attends, as the picture of its first encoding has it.
-fn attention(project: &Project, arguments: &[&str]) -> Value {
-    let arguments = [&["inspect", "runs/small-0", "--trained", "--json"], arguments].concat();
-    let outcome = project.run(&arguments);
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-    serde_json::from_str::<Value>(&outcome.stdout).unwrap()[0]["attention"].clone()
-}
-
-/// A number of a head, or of all heads of a layer.
-fn share(of: &Value, name: &str) -> f64 {
-    of[name].as_f64().unwrap()
-}
-
-/// The mean probabilities of a head by distance, with the first distance of each bin.
-fn by_distance(attention: &Value, layer: usize, head: usize) -> Vec<(u64, f64)> {
-    let bins = attention["distances"].as_array().unwrap();
-    let given = attention["layers"][layer]["heads"][head]["probability"].as_array().unwrap();
-    assert_eq!(bins.len(), given.len());
-    bins.iter().zip(given).map(|(bin, p)| (bin[0].as_u64().unwrap(), p.as_f64().unwrap())).collect()
-}
-
-#[test]
-fn a_trained_run_shows_where_it_attends() {
-    let project = trained(&[]);
-    let direct = attention(&project, &["--length", "4L"]);
-    assert_eq!((&direct["split"], &direct["windows"]), (&"valid".into(), &8.into()));
-    assert_eq!((&direct["tokens"], &direct["documents"]), (&serde_json::json!([128, 128]), &2.into()));
-    let layers = direct["layers"].as_array().unwrap();
-    assert_eq!((layers.len(), layers[0]["heads"].as_array().unwrap().len()), (2, 2));
-    for layer in layers {
-        let mean = &layer["mean"];
-        let [within, beyond] = ["within_train_length", "beyond_train_length"].map(|name| share(mean, name));
-        assert!((within + beyond - 1.0).abs() < 1e-5 && beyond > 0.2, "{mean}");
-        // So soon after its beginning a model attends to everything alike: queries 64 to 127 see half of their text back.
-        assert!((share(mean, "mean_distance") - 47.75).abs() < 8.0, "{mean}");
-    }
-    assert_eq!(direct, attention(&project, &["--length", "4L"]), "the same text each time");
-    assert_ne!(direct, attention(&project, &["--length", "4L", "--extend", "ntk"]));
-    // Nothing but the window: later bins are exactly empty.
-    let window = attention(&project, &["--length", "4L", "--extend", "window"]);
-    for (layer, head) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
-        for (distance, given) in by_distance(&window, layer, head) {
-            assert_eq!(given == 0.0, distance >= 32, "{distance}: {given}");
-        }
-        assert_eq!(window["layers"][layer]["heads"][head]["beyond_train_length"], 0.0);
-    }
-    let outcome = project.run(&["inspect", "runs/small-0", "--trained", "--length", "4L"]);
-    let said = "attention by distance: mean over the queries in the second half of 8 windows of 128 tokens, from 2 documents of the \
-                split `valid`\nlayer  head  mean distance  first token    last 8  within L  beyond L\n    0   all ";
-    assert!(outcome.stdout.contains(said), "{}", outcome.stdout);
-    let outcome = project.run(&["inspect", "runs/small-0", "--trained", "--out", "pictures"]);
-    assert!(outcome.code == Some(0) && project.exists("pictures/attention.svg"), "{}", outcome.stderr);
-    // The config alone has attended to nothing.
-    let outcome = project.run(&["inspect", "runs/small-0", "--json"]);
-    assert!(outcome.code == Some(0) && !outcome.stdout.contains("\"attention\""), "{}", outcome.stdout);
-    // Without the text the pictures stay.
-    let why = |project: &Project, arguments: &[&str]| {
-        attention(project, arguments)["why_not"].as_str().unwrap().to_owned()
-    };
-    let long = why(&project, &["--length", "99999"]);
-    assert!(long.contains("no document of the split `valid` of `corpus` has 99999 tokens"), "{long}");
-    std::fs::rename(project.path("corpus"), project.path("elsewhere")).unwrap();
-    let gone = why(&project, &[]);
-    assert!(gone.contains("the text that `runs/small-0` was trained on is not found"), "{gone}");
-}
-
-#[test]
-fn a_penalty_bends_the_attention() {
-    let project = trained(&["position=alibi"]);
-    let attention = attention(&project, &["--length", "4L"]);
-    // Slopes of 1/16 and 1/256, and logits of nearly 0 so soon. All queries have keys at these distances.
-    for (head, slope) in [(0, 0.0625_f64), (1, 0.003_906_25)] {
-        let given = by_distance(&attention, 0, head);
-        for (near, far) in [(1, 9), (9, 25), (9, 60)] {
-            let expected = (slope * (far - near) as f64).exp();
-            let found = given[near].1 / given[far].1;
-            assert!((found / expected - 1.0).abs() < 0.15, "head {head}: {near} to {far}: {found}");
-        }
-    }
-    let means = [0, 1].map(|head| share(&attention["layers"][0]["heads"][head], "mean_distance"));
-    assert!(means[0] < 0.8 * means[1], "{means:?}");
-}
-
-#[test]
-fn attention_without_a_softmax_says_what_it_is() {
-    let why = attention(&trained(&["model.attention=linear"]), &[])["why_not"].as_str().unwrap().to_owned();
-    assert!(why.starts_with("`model.attention = \"linear\"` has no attention probabilities"), "{why}");
-    let stick = attention(&trained(&["model.attention=stick_breaking", "position=none"]), &[]);
-    for layer in [0, 1] {
-        let mean = &stick["layers"][layer]["mean"];
-        assert_eq!(mean["probability"][0], 0.0, "a query does not see its own key");
-        // Shares of nearly one half: 2^-16 and less is left after 16 keys and more.
-        assert!((share(mean, "nearest") - (1.0 - 0.5_f64.powi(7))).abs() < 0.02, "{mean}");
-        assert!((share(mean, "mean_distance") - 2.0).abs() < 0.2, "{mean}");
-    }
-}
-
-/// Each picture has the layers that read its encoding.
-#[test]
-fn a_stack_attends_layer_by_layer() {
-    let project = trained(&["position={ kind = \"mixed\", layers = [\"rope\", \"none\"] }"]);
-    let outcome = project.run(&["inspect", "runs/small-0", "--trained", "--json"]);
-    let pictures: Value = serde_json::from_str(&outcome.stdout).unwrap();
-    for (picture, kind) in [(0, "rope"), (1, "none")] {
-        assert_eq!(pictures[picture]["encoding"], kind);
-        let layers = pictures[picture]["attention"]["layers"].as_array().unwrap();
-        assert_eq!((layers.len(), &layers[0]["index"]), (1, &picture.into()));
-    }
-}
-
-#[test]
-fn a_task_and_a_memory_are_read_too() {
-    let task = ["data={ task = { kind = \"copy\" } }", "position=[\"rope\", \"sink_logit\"]"];
-    let attention_of_task = attention(&trained(&task), &["--length", "2L"]);
-    assert_eq!((&attention_of_task["unit"], &attention_of_task["windows"]), (&"sequence".into(), &8.into()));
-    // Logits of nearly 0, that of the sink among them: one of 49 keys on average goes to none.
-    let to_none = share(&attention_of_task["layers"][0]["mean"], "to_no_key");
-    assert!((0.01..0.04).contains(&to_none), "{to_none}");
-    let memory =
-        trained(&["position={ kind = \"transformer_xl\", memory = 8 }", "train.sampling=sequential"]);
-    for (distance, given) in by_distance(&attention(&memory, &["--length", "4L"]), 1, 0) {
-        assert_eq!(given == 0.0, distance >= 40, "a segment of 32 and 8 tokens before: {distance}: {given}");
-    }
 }

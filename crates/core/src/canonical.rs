@@ -42,12 +42,9 @@ mod tests {
 
     #[test]
     fn the_order_of_keys_does_not_show_and_that_of_items_does() {
-        let text_of = |value| text(value);
-        assert_eq!(
-            text_of(json!({ "b": { "d": 1, "c": [2, 1] }, "a": null })),
-            r#"{"a":null,"b":{"c":[2,1],"d":1}}"#
-        );
-        assert_ne!(text_of(json!([1, 2])), text_of(json!([2, 1])));
+        let object = json!({ "b": { "d": 1, "c": [2, 1] }, "a": null });
+        assert_eq!(text(object), r#"{"a":null,"b":{"c":[2,1],"d":1}}"#);
+        assert_ne!(text(json!([1, 2])), text(json!([2, 1])));
     }
 
     #[test]

@@ -11,7 +11,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 static SHIFTS: LazyLock<Vec<i64>> =
     LazyLock::new(|| shifts(&std::env::var("LONGWAVE_CLOCK").unwrap_or_default()));
 
-/// How often the time was asked for.
 static ASKED: AtomicUsize = AtomicUsize::new(0);
 
 /// Time since 1970; nothing before that.

@@ -113,7 +113,6 @@ impl Error {
         self
     }
 
-    /// Whose turn it is to act.
     pub fn kind(&self) -> Kind {
         self.kind
     }

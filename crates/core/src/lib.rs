@@ -15,6 +15,7 @@
 //! - [`registry`]: lists to which a program adds entries of its own.
 //! - [`sealed_line`]: lines of JSON that carry a checksum.
 //! - [`text`]: text from files, made safe to show.
+//! - [`written`]: values as JSON or TOML.
 
 // A test fails by a panic, and holds numbers that are exact.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
@@ -34,6 +35,7 @@ pub mod random;
 pub mod registry;
 pub mod sealed_line;
 pub mod text;
+pub mod written;
 
 pub use error::{Error, Result};
 pub use one_or_many::OneOrMany;

@@ -5,13 +5,11 @@
 //! may be more than it says, never fewer. A file without one is still being filled, or somebody took lines out on purpose.
 
 use crate::error::{Error, Result};
-use crate::file::{self, existing_folder, fault};
+use crate::file::{self, existing_folder};
 use crate::sealed_line;
 use serde::{Deserialize, Serialize};
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// The version of the file.
 const FORMAT: u32 = 1;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -20,7 +18,7 @@ struct Written {
     lines: usize,
 }
 
-pub fn path_of(file: &Path) -> PathBuf {
+fn path_of(file: &Path) -> PathBuf {
     file.with_extension("lines.json")
 }
 
@@ -39,11 +37,7 @@ pub fn record(file: &Path, lines: usize) -> Result<()> {
 
 /// Forgets the count of a file that is about to lose lines on purpose.
 pub fn forget(file: &Path) -> Result<()> {
-    let path = path_of(file);
-    match fault::pass("remove", &path).and_then(|()| std::fs::remove_file(&path)) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::io("remove", &path, &error)),
-        _ => Ok(()),
-    }
+    file::remove(&path_of(file))
 }
 
 /// Checks that a file with `found` lines has lost none. `again` says what brings lost ones back.

@@ -55,17 +55,14 @@ impl<T: ?Sized> fmt::Debug for Registered<T> {
 }
 
 impl<T: ?Sized> Registered<T> {
-    /// An entry under a name.
     pub const fn new(name: &'static str, entry: &'static T) -> Self {
         Self { name, entry }
     }
 
-    /// Its name.
     pub fn name(self) -> &'static str {
         self.name
     }
 
-    /// The entry.
     pub fn get(&self) -> &'static T {
         self.entry
     }
@@ -114,9 +111,6 @@ pub fn check_name<'a>(what: &str, name: &str, known: impl IntoIterator<Item = &'
 }
 
 /// Checks that a table has no other keys than `allowed`; `section` is its place in the file.
-///
-/// # Errors
-/// An unknown key, with the nearest one.
 pub fn check_keys(section: &str, table: &toml::Table, allowed: &[&str]) -> Result<()> {
     match table.keys().find(|key| !allowed.contains(&key.as_str())) {
         Some(key) => Err(crate::config::unknown_key(&format!("{section}.{key}"), key, allowed)),

@@ -31,12 +31,12 @@ pub(super) fn explain(table: &Table, section: &str, path: &str, message: &str) -
     {
         let there = if path.is_empty() { Some(table) } else { lookup(table, path).and_then(Value::as_table) };
         let slip = there.and_then(|there| there.keys().find(|key| edit_distance(field, key) == 1));
-        if let Some(slip) = slip {
-            return Error::usage(format!("`{}` is missing", join(section, &join(path, field))))
-                .hint(format!("write `{field}` in the place of `{slip}`, or add it: `longwave schema` says what it takes"));
-        }
+        let what = match slip {
+            Some(slip) => format!("write `{field}` in the place of `{slip}`, or add it:"),
+            None => format!("add `{field} = ...`;"),
+        };
         return Error::usage(format!("`{}` is missing", join(section, &join(path, field))))
-            .hint(format!("add `{field} = ...`; `longwave schema` says what it takes"));
+            .hint(format!("{what} `longwave schema` says what it takes"));
     }
     let key = join(section, path);
     let wanted = wanted(message);
@@ -68,23 +68,22 @@ fn wanted(message: &str) -> String {
     if let Some((_, expected)) = message.rsplit_once("expected ") {
         return format!("it must be {}", expected_in_words(expected));
     }
-    if message.starts_with("data did not match") {
-        return "it has none of the forms that are allowed here".to_owned();
-    }
-    if message.starts_with("duplicate field") {
-        return "it is given twice".to_owned();
-    }
-    if message.starts_with("wanted ") {
-        return "it must be a string".to_owned();
-    }
-    if message.ends_with("value was too large") {
-        return "it is too large a number".to_owned();
-    }
     // What a type says it expects, in words of its own.
     if message.starts_with("a ") || message.starts_with("an ") {
         return format!("it must be {message}");
     }
-    message.to_owned()
+    let words = if message.starts_with("data did not match") {
+        "it has none of the forms that are allowed here"
+    } else if message.starts_with("duplicate field") {
+        "it is given twice"
+    } else if message.starts_with("wanted ") {
+        "it must be a string"
+    } else if message.ends_with("value was too large") {
+        "it is too large a number"
+    } else {
+        message
+    };
+    words.to_owned()
 }
 
 /// What serde expects without the names of the program's types.

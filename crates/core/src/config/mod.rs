@@ -53,9 +53,6 @@ pub fn read<T: DeserializeOwned>(table: &Table, section: &str) -> Result<T> {
 }
 
 /// Takes the sub-table `key` out of `table`; a missing one reads as empty.
-///
-/// # Errors
-/// The key holds something that is not a table.
 pub fn take_table(table: &mut Table, key: &str) -> Result<Table> {
     match table.remove(key) {
         None => Ok(Table::new()),
@@ -66,9 +63,6 @@ pub fn take_table(table: &mut Table, key: &str) -> Result<Table> {
 }
 
 /// Takes the list of tables `key` (`[[key]]`) out of `table`; a missing one reads as empty.
-///
-/// # Errors
-/// The key holds something that is not a list of tables.
 pub fn take_tables(table: &mut Table, key: &str) -> Result<Vec<Table>> {
     let wrong = |value: &Value| {
         Error::value(key, value, "it must be a list of tables")
@@ -88,9 +82,6 @@ pub fn take_tables(table: &mut Table, key: &str) -> Result<Vec<Table>> {
 }
 
 /// Splits a table tagged by `kind` into the kind and the rest. A bare string is a kind alone.
-///
-/// # Errors
-/// No `kind`, or one that is not a string.
 pub fn kind_and_rest(value: &Value, key: &str) -> Result<(String, Table)> {
     match value {
         Value::String(kind) => Ok((kind.clone(), Table::new())),
@@ -154,38 +145,23 @@ mod tests {
         lengths: Vec<usize>,
     }
 
-    fn message(text: &str) -> String {
-        read::<Section>(&text.parse().unwrap(), "train").unwrap_err().to_string()
-    }
-
     #[test]
-    fn unknown_key_names_the_nearest() {
+    fn errors_name_the_key_the_value_and_what_was_meant() {
+        let message = |text: &str| read::<Section>(&text.parse().unwrap(), "train").unwrap_err().to_string();
         assert_eq!(
             message("step = 3"),
             "unknown key `train.step`: allowed are `steps`, `lengths`\n\nhint: did you mean `steps`?"
         );
-    }
-
-    #[test]
-    fn wrong_type_shows_the_value() {
-        let text = message("steps = \"many\"");
-        assert!(
-            text.starts_with(
-                "`train.steps = \"many\"` is not allowed: it must be a whole number of at least 0\n"
+        for (text, start) in [
+            (
+                "steps = 'many'",
+                "`train.steps = \"many\"` is not allowed: it must be a whole number of at least 0\n",
             ),
-            "{text}"
-        );
-    }
-
-    #[test]
-    fn path_into_a_list() {
-        let text = message("steps = 1\nlengths = [1, -2]");
-        assert!(text.starts_with("`train.lengths[1] = -2` is not allowed"), "{text}");
-    }
-
-    #[test]
-    fn missing_key() {
-        assert!(message("").starts_with("`train.steps` is missing"));
+            ("steps = 1\nlengths = [1, -2]", "`train.lengths[1] = -2` is not allowed"),
+            ("", "`train.steps` is missing"),
+        ] {
+            assert!(message(text).starts_with(start), "{}", message(text));
+        }
     }
 
     #[test]

@@ -73,7 +73,6 @@ pub fn set(document: &mut Table, assignment: &str) -> Result<Option<String>> {
 /// The blocks of which one may be addressed without its number.
 const BLOCKS: &str = "evaluate";
 
-/// A list with one empty block.
 fn first_block() -> Value {
     Value::Array(vec![Value::Table(Table::new())])
 }

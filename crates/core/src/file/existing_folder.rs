@@ -18,9 +18,6 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
 }
 
 /// Writes a file through `fill`, then moves it into place.
-///
-/// # Errors
-/// As [`fn@write`].
 pub fn write_with(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     let written = || -> io::Result<()> {
         fault::pass("open a file beside", path)?;
@@ -32,9 +29,6 @@ pub fn write_with(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<(
 }
 
 /// Checks that a file could be written, before the work whose result it is to hold.
-///
-/// # Errors
-/// As [`fn@write`].
 pub fn check_writable(path: &Path) -> Result<()> {
     let begun = fault::pass("open a file beside", path).and_then(|()| AtomicFile::beside(path));
     begun.map(drop).map_err(|error| failure(folder(path), "write", path, &error))

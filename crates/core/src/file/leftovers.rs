@@ -34,7 +34,6 @@ pub fn holds_leftovers_only(folder: &Path) -> bool {
     }
 }
 
-/// The half-written files of a folder.
 fn parts(folder: &Path) -> impl Iterator<Item = DirEntry> {
     let entries = fs::read_dir(folder).into_iter().flatten();
     entries.filter_map(Result::ok).filter(|entry| name_of(entry).is_some())

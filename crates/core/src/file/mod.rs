@@ -43,9 +43,6 @@ pub struct AtomicFile {
 
 impl AtomicFile {
     /// Opens a file beside `path`.
-    ///
-    /// # Errors
-    /// The folder cannot be made or written to.
     pub fn create(path: &Path) -> Result<Self> {
         let failed = |error: io::Error| Error::io("write", path, &error);
         fault::pass("make the folder of", path).map_err(failed)?;
@@ -60,7 +57,6 @@ impl AtomicFile {
         Ok(Self { path: path.to_owned(), beside, writer: Some(writer) })
     }
 
-    /// Where the file will be.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -117,9 +113,6 @@ fn folder(path: &Path) -> &Path {
 }
 
 /// Writes `bytes` as the whole content of `path`.
-///
-/// # Errors
-/// As [`write_with`].
 pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     write_with(path, |writer| writer.write_all(bytes))
 }
@@ -149,9 +142,6 @@ pub fn append(path: &Path, bytes: &[u8]) -> Result<()> {
 
 /// Gives a file a second name in its folder or another of the same file system: later changes of one that appear whole, as
 /// all here do, leave the other as it is. Where the system knows no second names, it is a copy.
-///
-/// # Errors
-/// `from` cannot be read, or `to` cannot be written.
 pub fn link(from: &Path, to: &Path) -> Result<()> {
     let named = match fault::pass("remove", to).and_then(|()| fs::remove_file(to)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -161,18 +151,12 @@ pub fn link(from: &Path, to: &Path) -> Result<()> {
 }
 
 /// Copies a file, whole or not at all.
-///
-/// # Errors
-/// `from` cannot be read, or `to` cannot be written.
 pub fn copy(from: &Path, to: &Path) -> Result<()> {
     let mut file = File::open(from).map_err(|error| Error::io("read", from, &error))?;
     write_with(to, |writer| io::copy(&mut file, writer).map(|_| ()))
 }
 
 /// Removes a file, if it is there.
-///
-/// # Errors
-/// It cannot be removed.
 pub fn remove(path: &Path) -> Result<()> {
     match fault::pass("remove", path).and_then(|()| fs::remove_file(path)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", path, &error)),
@@ -181,25 +165,16 @@ pub fn remove(path: &Path) -> Result<()> {
 }
 
 /// Reads a whole file.
-///
-/// # Errors
-/// It is missing or unreadable.
 pub fn read(path: &Path) -> Result<Vec<u8>> {
     fs::read(path).map_err(|error| Error::io("read", path, &error))
 }
 
 /// Reads a whole text file.
-///
-/// # Errors
-/// It is missing, unreadable or no UTF-8.
 pub fn read_text(path: &Path) -> Result<String> {
     fs::read_to_string(path).map_err(|error| Error::io("read", path, &error))
 }
 
 /// SHA-256 of a file's content, in lower-case hexadecimal, read in pieces.
-///
-/// # Errors
-/// The file cannot be read.
 pub fn sha256(path: &Path) -> Result<String> {
     let failed = |error: io::Error| Error::io("read", path, &error);
     let mut file = File::open(path).map_err(failed)?;
@@ -265,9 +240,6 @@ fn in_folder_for_tilde(path: &str, home: &str) -> String {
 }
 
 /// Makes the names in a folder last through a power cut, where the system can: new files, renames and removals.
-///
-/// # Errors
-/// The folder cannot be opened, or its disk fails.
 pub fn sync_folder(folder: &Path) -> io::Result<()> {
     if cfg!(unix) {
         File::open(folder)?.sync_all()?;
@@ -276,9 +248,6 @@ pub fn sync_folder(folder: &Path) -> io::Result<()> {
 }
 
 /// Makes a folder and those above it that are missing, and lets them last through a power cut.
-///
-/// # Errors
-/// A folder cannot be made.
 pub fn make_folders(path: &Path) -> io::Result<()> {
     let missing = path.ancestors().take_while(|above| !above.as_os_str().is_empty() && !above.is_dir());
     let missing: Vec<&Path> = missing.collect();

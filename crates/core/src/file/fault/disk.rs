@@ -18,7 +18,6 @@ pub struct Disk {
     folder: PathBuf,
 }
 
-/// A name in a folder.
 struct InFolder {
     name: OsString,
     is_folder: bool,
@@ -37,9 +36,6 @@ impl Disk {
     }
 
     /// Begins a picture in which all that is below `root` has reached the disk.
-    ///
-    /// # Errors
-    /// A file cannot be copied.
     pub fn begin(mark: &Path, root: &Path) -> io::Result<Self> {
         let disk = Self::of(mark);
         fs::create_dir_all(&disk.folder)?;
@@ -101,9 +97,6 @@ impl Disk {
 
     /// Leaves below `root` what the picture holds. With `luck`, of each folder the names, and of each file the content, may
     /// be what they were when the power went, and half of what was appended may be there.
-    ///
-    /// # Errors
-    /// A file cannot be read or written.
     pub fn restore(&self, root: &Path, luck: Option<&mut Stream>) -> io::Result<()> {
         let mut now = BTreeMap::new();
         folders(root, &mut now)?;
@@ -197,7 +190,6 @@ fn id(metadata: &Metadata) -> String {
 mod tests {
     use super::*;
 
-    /// What is below a folder after a power cut.
     fn left(act: impl FnOnce(&Disk, &Path), luck: Option<u64>) -> Vec<(String, String)> {
         let top = tempfile::tempdir().unwrap();
         let root = top.path().join("root");

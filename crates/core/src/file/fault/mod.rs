@@ -84,17 +84,11 @@ pub fn pass(operation: &str, path: &Path) -> io::Result<()> {
 }
 
 /// Notes that what a file holds has reached the disk.
-///
-/// # Errors
-/// A test watches, and cannot copy the file.
 pub fn synced(path: &Path) -> io::Result<()> {
     PLAN.as_ref().map_or(Ok(()), |plan| plan.with_disk(|disk| disk.keep_file(path)))
 }
 
 /// Notes that the names in a folder have reached the disk.
-///
-/// # Errors
-/// A test watches, and cannot list the folder.
 pub fn synced_folder(path: &Path) -> io::Result<()> {
     PLAN.as_ref().map_or(Ok(()), |plan| plan.with_disk(|disk| disk.keep_names(path)))
 }

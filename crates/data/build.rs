@@ -22,7 +22,6 @@ fn main() {
     fs::write(out, code).expect("cargo's folder can be written");
 }
 
-/// Every file below a folder.
 fn list(folder: &Path, files: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("the corpus lies beside the crates") {
         let path = entry.expect("the folder can be read").path();

@@ -34,9 +34,7 @@ pub struct Batch {
     pub starts: Vec<usize>,
     /// Whether each target is scored, `[batch, length]`; `None` scores all.
     pub scored: Option<Vec<bool>>,
-    /// Number of rows.
     pub batch: usize,
-    /// Number of tokens in a row.
     pub length: usize,
     /// Whether each row goes on where the same row of the step before ended.
     pub continues: bool,

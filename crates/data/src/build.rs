@@ -8,7 +8,7 @@ use crate::reading::PIECE;
 use crate::split::Split;
 use crate::split_rule::SplitRule;
 use crate::tokenizer::{Encoded, TokenBytes, Tokenizer, Unread};
-use crate::tokens::{NARROW, Paths, Record};
+use crate::tokens::{NARROW, Record, path};
 use crate::train_bpe;
 use longwave_core::file::fault;
 use longwave_core::{Error, Result};
@@ -38,7 +38,7 @@ pub(crate) fn build(
     let bos = bos.map(|id| Encoded { ids: vec![id], bytes: Some(vec![0]), ..Encoded::default() });
     let [train, valid, test] = Split::ALL.map(|split| {
         let separator = if split == Split::Train { separator.as_ref() } else { None };
-        Writer::new(&Paths::new(folder, split), tokenizer, [separator, bos.as_ref()])
+        Writer::new(folder, split, tokenizer, [separator, bos.as_ref()])
     });
     let mut builder = Builder {
         tokenizer,
@@ -141,7 +141,6 @@ impl Builder<'_> {
     }
 }
 
-/// A file being written.
 struct Out {
     path: PathBuf,
     file: BufWriter<File>,
@@ -168,7 +167,6 @@ impl Out {
     }
 }
 
-/// Writes the files of one split.
 struct Writer<'a> {
     tokens: Out,
     lengths: Option<Out>,
@@ -178,7 +176,6 @@ struct Writer<'a> {
     separator: Option<&'a Encoded>,
     /// What every document begins with.
     bos: Option<&'a Encoded>,
-    /// Tokens written.
     count: u64,
     /// Bytes of names written.
     name_end: u64,
@@ -196,13 +193,19 @@ struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    fn new(paths: &Paths, tokenizer: &Tokenizer, [separator, bos]: [Option<&'a Encoded>; 2]) -> Result<Self> {
+    fn new(
+        folder: &Path,
+        split: Split,
+        tokenizer: &Tokenizer,
+        [separator, bos]: [Option<&'a Encoded>; 2],
+    ) -> Result<Self> {
         let by_place = matches!(tokenizer.token_bytes(), TokenBytes::ByPlace);
+        let create = |end| Out::create(&path(folder, split, end));
         Ok(Self {
-            tokens: Out::create(&paths.tokens)?,
-            lengths: if by_place { Some(Out::create(&paths.lengths)?) } else { None },
-            documents: Out::create(&paths.documents)?,
-            names: Out::create(&paths.names)?,
+            tokens: create("tokens")?,
+            lengths: by_place.then(|| create("lengths")).transpose()?,
+            documents: create("documents")?,
+            names: create("names")?,
             wide: tokenizer.vocab_size() > NARROW,
             separator,
             bos,
@@ -212,7 +215,7 @@ impl<'a> Writer<'a> {
             owed: [0; 2],
             any: false,
             lost: None,
-            lost_path: paths.lost.clone(),
+            lost_path: path(folder, split, "lost"),
             lost_sum: 0,
             unread: Unread::default(),
         })
@@ -298,12 +301,8 @@ impl<'a> Writer<'a> {
 
     /// Brings everything to the disk; returns the number of tokens.
     fn finish(self) -> Result<u64> {
-        for out in [Some(self.tokens), self.lengths, self.lost, Some(self.documents), Some(self.names)]
-            .into_iter()
-            .flatten()
-        {
-            out.finish()?;
-        }
+        let files = [Some(self.tokens), self.lengths, self.lost, Some(self.documents), Some(self.names)];
+        files.into_iter().flatten().try_for_each(Out::finish)?;
         Ok(self.count)
     }
 }

@@ -1,11 +1,11 @@
 //! Cache entries: folders named after a hash of all that decides their content.
 
 use crate::config::DataConfig;
-use crate::hash;
+use crate::hash::{self, ALWAYS_HASHED};
 use crate::noticed::Noticed;
 use crate::split::Split;
 use crate::tokenizer::{TokenBytes, Tokenizer};
-use crate::tokens::{Paths, TokenFile};
+use crate::tokens::TokenFile;
 use longwave_core::file::fault;
 use longwave_core::{Error, Result, file};
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,6 @@ pub fn choose(folder: PathBuf) {
     let _ = CHOSEN.set(folder);
 }
 
-/// The folder that [`choose`] was called with.
 pub fn chosen() -> Option<&'static Path> {
     CHOSEN.get().map(PathBuf::as_path)
 }
@@ -120,7 +119,6 @@ struct Listed {
     sha256: String,
 }
 
-/// The content of a cache entry.
 #[derive(Clone, Debug)]
 pub(crate) struct Content {
     pub(crate) tokenizer: Tokenizer,
@@ -154,17 +152,11 @@ impl CacheEntry {
         if !folder.exists() {
             return None;
         }
-        match self.try_open(&folder) {
-            Ok(content) => Some(content),
-            Err(error) => {
-                tracing::warn!(
-                    "the cached tokens in `{}` are rebuilt: {}",
-                    folder.display(),
-                    error.message()
-                );
-                None
-            }
-        }
+        let opened = self.try_open(&folder).inspect_err(|error| {
+            let (folder, why) = (folder.display(), error.message());
+            tracing::warn!("the cached tokens in `{folder}` are rebuilt: {why}");
+        });
+        opened.ok()
     }
 
     fn try_open(&self, folder: &Path) -> Result<Content> {
@@ -186,16 +178,14 @@ impl CacheEntry {
         }
         let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
         let memory = self.cache.join("hashes").join(format!("{}.json", self.prefix()));
-        let hashes = hash::hash_files(&paths, &memory, &mut |_, _| ())?;
+        let hashes = hash::hash_files(ALWAYS_HASHED, &paths, &memory, &mut |_, _| ())?;
         if let Some((listed, _)) =
             index.files.iter().zip(&hashes).find(|(listed, hash)| listed.sha256 != **hash)
         {
             return Err(damaged(&format!("the content of `{}` has changed", listed.file)));
         }
         let tokenizer = Tokenizer::load(&folder.join(TOKENIZER))?;
-        let open = |split| {
-            TokenFile::open(&Paths::new(folder, split), tokenizer.vocab_size(), tokenizer.token_bytes())
-        };
+        let open = |split| TokenFile::open(folder, split, tokenizer.vocab_size(), tokenizer.token_bytes());
         let splits = [open(Split::Train)?, open(Split::Valid)?, open(Split::Test)?];
         let noticed = Noticed::read(folder)?;
         if noticed.unread.is_none() && matches!(tokenizer.token_bytes(), TokenBytes::ByPlace) {

@@ -165,17 +165,16 @@ impl DataConfig {
                 .hint("leave the key out to put documents directly after each other"));
         }
         match &self.tokenizer {
-            TokenizerConfig::Bpe { vocab_size } if *vocab_size < BYTES => {
-                let key = "data.tokenizer.vocab_size";
-                return Err(Error::value(key, vocab_size, "it must be at least 256, one entry per byte")
-                    .hint("use 512 or more, or `{ kind = \"bytes\" }`"));
-            }
-            TokenizerConfig::Bpe { vocab_size } if *vocab_size > MAX_VOCABULARY => {
-                let key = "data.tokenizer.vocab_size";
-                return Err(Error::value(key, vocab_size, format!("it must be at most {MAX_VOCABULARY}"))
-                    .hint(
-                        "published models have 32,000 to 262,144 entries; small corpora support far fewer",
-                    ));
+            TokenizerConfig::Bpe { vocab_size } if !(BYTES..=MAX_VOCABULARY).contains(vocab_size) => {
+                let few = "it must be at least 256, one entry per byte".to_owned();
+                let (allowed, hint) = if *vocab_size < BYTES {
+                    (few, "use 512 or more, or `{ kind = \"bytes\" }`")
+                } else {
+                    let hint =
+                        "published models have 32,000 to 262,144 entries; small corpora support far fewer";
+                    (format!("it must be at most {MAX_VOCABULARY}"), hint)
+                };
+                return Err(Error::value("data.tokenizer.vocab_size", vocab_size, allowed).hint(hint));
             }
             TokenizerConfig::File { path } if path.is_empty() => {
                 return Err(Error::value("data.tokenizer.path", "\"\"", "it must not be empty")
@@ -186,9 +185,7 @@ impl DataConfig {
         }
         self.split.validate()
     }
-}
 
-impl DataConfig {
     /// A task makes its own text, so that keys about text mean nothing beside it.
     fn validate_beside_task(&self) -> Result<()> {
         let plain = Self::new("");
@@ -254,40 +251,29 @@ mod tests {
 
     #[test]
     fn values_out_of_range_are_explained() {
-        let good = DataConfig::new("x");
-        let wrong = [
-            (DataConfig { corpus: String::new(), ..good.clone() }, "data.corpus"),
-            (DataConfig { text_field: String::new(), ..good.clone() }, "data.text_field"),
-            (DataConfig { separator: Some(String::new()), ..good.clone() }, "data.separator"),
+        for (text, expected) in [
+            ("corpus = ''", "data.corpus"),
+            ("corpus = 'x'\ntext_field = ''", "data.text_field"),
+            ("corpus = 'x'\nseparator = ''", "data.separator"),
             (
-                DataConfig { tokenizer: TokenizerConfig::Bpe { vocab_size: 255 }, ..good.clone() },
+                "corpus = 'x'\ntokenizer = { kind = 'bpe', vocab_size = 255 }",
                 "data.tokenizer.vocab_size = 255",
             ),
             (
-                DataConfig { tokenizer: TokenizerConfig::Bpe { vocab_size: 4_000_000_000 }, ..good.clone() },
+                "corpus = 'x'\ntokenizer = { kind = 'bpe', vocab_size = 4000000000 }",
                 "it must be at most 16777216",
             ),
-            (
-                DataConfig { tokenizer: TokenizerConfig::File { path: String::new() }, ..good.clone() },
-                "data.tokenizer.path",
-            ),
-            (
-                DataConfig { split: SplitConfig::shares_of(-0.1, 0.0), ..good.clone() },
-                "data.split.valid = -0.1",
-            ),
-            (
-                DataConfig { split: SplitConfig::shares_of(0.0, f64::NAN), ..good.clone() },
-                "data.split.test = NaN",
-            ),
-            (DataConfig { split: SplitConfig::shares_of(0.5, 0.5), ..good.clone() }, "data.split = "),
-        ];
-        for (config, expected) in wrong {
-            let error = config.validate().unwrap_err();
+            ("corpus = 'x'\ntokenizer = { kind = 'file', path = '' }", "data.tokenizer.path"),
+            ("corpus = 'x'\nsplit = { valid = -0.1, test = 0.0 }", "data.split.valid = -0.1"),
+            ("corpus = 'x'\nsplit = { valid = 0.0, test = nan }", "data.split.test = NaN"),
+            ("corpus = 'x'\nsplit = { valid = 0.5, test = 0.5 }", "data.split = "),
+        ] {
+            let error = read(text).unwrap().validate().unwrap_err();
             assert!(error.message().contains(expected), "{error}");
             assert!(error.hint_text().is_some());
             assert_eq!(error.exit_code(), 2);
         }
-        good.validate().unwrap();
+        DataConfig::new("x").validate().unwrap();
     }
 
     #[test]

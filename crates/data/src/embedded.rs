@@ -16,7 +16,6 @@ pub(crate) fn is_named(corpus: &str) -> bool {
     parts.eq(Path::new(NAME).components())
 }
 
-/// The texts of its training split.
 pub(crate) fn training_texts() -> impl Iterator<Item = &'static [u8]> {
     let is_text = |name: &str| name.starts_with("train/");
     FILES.iter().filter(move |(name, _)| is_text(name)).map(|(_, content)| *content)

@@ -4,7 +4,7 @@ use crate::cache::{self, FORMAT};
 use crate::config::{DataConfig, TokenizerConfig};
 use crate::corpus::{self, Corpus};
 use crate::digest;
-use crate::hash;
+use crate::hash::{self, ALWAYS_HASHED};
 use crate::progress::{Progress, Stage};
 use crate::split_config::SplitConfig;
 use longwave_core::{Error, Result, file};
@@ -44,21 +44,43 @@ impl Examined {
 
     /// Identifies documents, splits, tokenizer and separator; see [`Dataset::content_hash`].
     pub(crate) fn content_hash(&self, config: &DataConfig, tokenizer_hash: Option<&str>) -> String {
-        key(&self.corpus, &self.hashes, config, tokenizer_hash)
+        let corpus = &self.corpus;
+        let files = corpus.sources.iter().zip(&self.hashes);
+        let sources: Vec<_> =
+            files.map(|(source, hash)| json!([source.split, source.name, source.bytes, hash])).collect();
+        let tokenizer = match (tokenizer_hash, &config.tokenizer) {
+            (Some(hash), _) => json!(["file", hash]),
+            (None, TokenizerConfig::Bpe { vocab_size }) => json!(["bpe", vocab_size]),
+            (None, _) => json!(["bytes"]),
+        };
+        let has_records = corpus.has_records();
+        let mut content = json!({
+            "format": FORMAT,
+            "tokenizer": tokenizer,
+            "separator": config.separator,
+            "split": (corpus.by_shares() || !corpus.named).then_some(corpus.shares),
+            "text_field": has_records.then_some(&config.text_field),
+            "sources": sources,
+        });
+        if !config.bos.is_empty() {
+            content["bos"] = config.bos.as_str().into();
+        }
+        for (key, given) in [("skip_bad_lines", config.skip_bad_lines), ("join_rows", config.join_rows)] {
+            if has_records && given {
+                content[key] = true.into();
+            }
+        }
+        file::sha256_of(content.to_string().as_bytes())
     }
 }
 
 /// Identifies the files of another corpus than that of a config, which is read as [`Dataset::other_text`](crate::Dataset::other_text) does.
-///
-/// # Errors
-/// There is none, or a file cannot be read.
 pub fn files_hash(config: &DataConfig, corpus: &str) -> Result<String> {
     let named = DataConfig { corpus: corpus.to_owned(), beside: None, task: None, ..config.clone() };
     let named = DataConfig { split: SplitConfig::default(), ..named };
     Examined::new(&named, "corpus", &mut |_| ()).map(|examined| examined.files_hash())
 }
 
-/// The error for a corpus without text.
 pub(crate) fn empty(config: &DataConfig) -> Error {
     Error::failed(format!("the corpus `{}` holds no text", config.corpus))
         .hint("fill its files, or name another one: in `data.corpus`, or to `eval` with `--corpus`")
@@ -72,38 +94,6 @@ fn hash_corpus(
     let files: Vec<&Path> = corpus.sources.iter().map(|source| source.path.as_path()).collect();
     let place = std::path::absolute(&config.corpus).unwrap_or_else(|_| config.corpus.clone().into());
     let name = format!("corpus-{}.json", &file::sha256_of(place.as_os_str().as_encoded_bytes())[..16]);
-    hash::hash_files(&files, &cache::folder(config).join("hashes").join(name), progress)
-}
-
-/// The hash of all that decides the tokens.
-fn key(corpus: &Corpus, hashes: &[String], config: &DataConfig, tokenizer_hash: Option<&str>) -> String {
-    let sources: Vec<_> = corpus
-        .sources
-        .iter()
-        .zip(hashes)
-        .map(|(source, hash)| json!([source.split, source.name, source.bytes, hash]))
-        .collect();
-    let tokenizer = match (tokenizer_hash, &config.tokenizer) {
-        (Some(hash), _) => json!(["file", hash]),
-        (None, TokenizerConfig::Bpe { vocab_size }) => json!(["bpe", vocab_size]),
-        (None, _) => json!(["bytes"]),
-    };
-    let has_records = corpus.has_records();
-    let mut content = json!({
-        "format": FORMAT,
-        "tokenizer": tokenizer,
-        "separator": config.separator,
-        "split": (corpus.by_shares() || !corpus.named).then_some(corpus.shares),
-        "text_field": has_records.then_some(&config.text_field),
-        "sources": sources,
-    });
-    if !config.bos.is_empty() {
-        content["bos"] = config.bos.as_str().into();
-    }
-    for (key, given) in [("skip_bad_lines", config.skip_bad_lines), ("join_rows", config.join_rows)] {
-        if has_records && given {
-            content[key] = true.into();
-        }
-    }
-    file::sha256_of(content.to_string().as_bytes())
+    let memory = cache::folder(config).join("hashes").join(name);
+    hash::hash_files(ALWAYS_HASHED, &files, &memory, progress)
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Up to so many bytes are hashed again every time: it takes a fraction of a second and cannot be wrong.
-const ALWAYS_HASHED: u64 = 64 << 20;
+pub(crate) const ALWAYS_HASHED: u64 = 64 << 20;
 
 /// A file changed so shortly before it was hashed may change again within one tick of its time stamp.
 const SETTLED: Duration = Duration::from_secs(2);
@@ -24,17 +24,9 @@ struct Known {
 
 /// SHA-256 of each file, in lower-case hexadecimal.
 ///
-/// Of more than [`ALWAYS_HASHED`] bytes, files whose path, size and time stamp are those of an earlier
+/// Of more than `always` bytes, files whose path, size and time stamp are those of an earlier
 /// call are taken from `memory`, a file this function keeps. `progress` receives bytes done and in all.
 pub(crate) fn hash_files(
-    files: &[&Path],
-    memory: &Path,
-    progress: &mut dyn FnMut(u64, u64),
-) -> Result<Vec<String>> {
-    hash_files_above(ALWAYS_HASHED, files, memory, progress)
-}
-
-fn hash_files_above(
     always: u64,
     files: &[&Path],
     memory: &Path,
@@ -108,7 +100,7 @@ mod tests {
         let (path, memory) = (folder.path().join("a.txt"), folder.path().join("memory.json"));
         let hash = |always, text: &str| {
             let mut hashed = false;
-            let found = hash_files_above(always, &[&path], &memory, &mut |_, _| hashed = true).unwrap();
+            let found = hash_files(always, &[&path], &memory, &mut |_, _| hashed = true).unwrap();
             assert_eq!(found, [file::sha256_of(text.as_bytes())]);
             hashed
         };
@@ -131,7 +123,8 @@ mod tests {
     fn a_missing_file_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("gone.txt");
-        let error = hash_files(&[&path], &folder.path().join("memory"), &mut |_, _| ()).unwrap_err();
+        let error =
+            hash_files(ALWAYS_HASHED, &[&path], &folder.path().join("memory"), &mut |_, _| ()).unwrap_err();
         assert!(error.message().contains("gone.txt"), "{error}");
     }
 }

@@ -50,6 +50,8 @@ mod split_config;
 mod split_rule;
 mod store;
 mod task;
+#[cfg(test)]
+mod testing;
 mod text_stream;
 mod tokenizer;
 mod tokens;

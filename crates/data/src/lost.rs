@@ -14,8 +14,7 @@ const ENTRY: usize = 16;
 /// One entry: a token's place in the stream, and the lost bytes up to and with it.
 pub(crate) fn entry(token: u64, sum: u64) -> [u8; ENTRY] {
     let mut bytes = [0; ENTRY];
-    bytes[..8].copy_from_slice(&token.to_le_bytes());
-    bytes[8..].copy_from_slice(&sum.to_le_bytes());
+    bytes.copy_from_slice([token.to_le_bytes(), sum.to_le_bytes()].as_flattened());
     bytes
 }
 
@@ -61,13 +60,9 @@ impl Lost {
     }
 
     fn entry(&self, index: usize) -> (u64, u64) {
-        let number = |at: usize| {
-            let mut number = [0; 8];
-            let bytes = self.0.as_ref().and_then(|store| store.get(at..at + 8));
-            number.copy_from_slice(bytes.unwrap_or(&[0; 8]));
-            u64::from_le_bytes(number)
-        };
-        (number(index * ENTRY), number(index * ENTRY + 8))
+        let numbers = self.0.as_ref().map_or(&[][..], |store| store.as_chunks().0);
+        let number = |at: usize| numbers.get(at).map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        (number(2 * index), number(2 * index + 1))
     }
 }
 

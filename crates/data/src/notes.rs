@@ -24,6 +24,16 @@ pub struct Note {
     pub text: String,
 }
 
+impl Note {
+    pub(crate) fn new(label: &'static str, text: String) -> Self {
+        Self { label: Some(label), text }
+    }
+
+    pub(crate) fn warning(text: String) -> Self {
+        Self { label: None, text }
+    }
+}
+
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.label.unwrap_or("warning"), self.text)
@@ -34,13 +44,11 @@ impl fmt::Display for Note {
 pub(crate) fn of(corpus: &Corpus, content: &Content, config: &DataConfig) -> Vec<Note> {
     let Content { noticed, tokenizer, .. } = content;
     let mut notes = Vec::new();
-    let mut note = |label, text: String| notes.push(Note { label: Some(label), text });
+    let mut note = |label, text: String| notes.push(Note::new(label, text));
     note("splits", in_words(corpus, noticed));
     if noticed.parted > 0 {
-        note(
-            "documents",
-            format!("a line `<|endoftext|>` ends a document, in {}", counted(noticed.parted, "file")),
-        );
+        let files = counted(noticed.parted, "file");
+        note("documents", format!("a line `<|endoftext|>` ends a document, in {files}"));
     }
     if !corpus.left_out.is_empty() {
         let names: Vec<&str> = corpus.left_out.iter().map(String::as_str).collect();
@@ -51,19 +59,17 @@ pub(crate) fn of(corpus: &Corpus, content: &Content, config: &DataConfig) -> Vec
     }
     if let Some(first) = &noticed.first_bad {
         let lines = counted(noticed.bad_lines, "line");
-        note(
-            "left out",
-            format!("{lines} without a document, as `data.skip_bad_lines` says; the first: {first}"),
-        );
+        let why = format!("as `data.skip_bad_lines` says; the first: {first}");
+        note("left out", format!("{lines} without a document, {why}"));
     }
     for (split, share) in &corpus.idle {
         let text = format!(
             "`data.split.{split} = {share}` has no effect: files are the {split} split by their names"
         );
-        notes.push(Note { label: None, text });
+        notes.push(Note::warning(text));
     }
     if let Some(separator) = &config.separator {
-        notes.extend(of_separator(separator));
+        notes.push(of_separator(separator));
     }
     for (split, unread) in Split::ALL.into_iter().zip(noticed.unread.unwrap_or_default()) {
         let split = if corpus.whole { Split::Test } else { split };
@@ -75,25 +81,21 @@ pub(crate) fn of(corpus: &Corpus, content: &Content, config: &DataConfig) -> Vec
              tokenizer that keeps them apart",
             merged.join(" and ")
         );
-        notes.push(Note { label: None, text });
+        notes.push(Note::warning(text));
     }
     notes
 }
 
 /// The separator as it was taken. Where a shell takes the quotes away from `"\n"`, a backslash and an `n` are left.
-fn of_separator(separator: &str) -> Vec<Note> {
+fn of_separator(separator: &str) -> Note {
     let shown = separator.replace('\n', "\\n").replace('\t', "\\t").replace('\r', "\\r");
-    let text = format!("`{shown}` between documents to train");
     match ["\\n", "\\t", "\\r"].into_iter().find(|escape| separator.contains(escape)) {
-        None => vec![Note { label: Some("separator"), text }],
-        Some(escape) => {
-            let text = format!(
-                "`data.separator` holds a backslash and the letter `{}`, and not the sign that `{escape}` stands for in TOML: write \
-                 `--set 'data.separator=\"{escape}\"'`, with both kinds of quotes, for that",
-                &escape[1..]
-            );
-            vec![Note { label: None, text }]
-        }
+        None => Note::new("separator", format!("`{shown}` between documents to train")),
+        Some(escape) => Note::warning(format!(
+            "`data.separator` holds a backslash and the letter `{}`, and not the sign that `{escape}` stands for in TOML: write \
+             `--set 'data.separator=\"{escape}\"'`, with both kinds of quotes, for that",
+            &escape[1..]
+        )),
     }
 }
 
@@ -101,30 +103,26 @@ fn of_separator(separator: &str) -> Vec<Note> {
 fn of_unread(split: Split, unread: Unread) -> Vec<Note> {
     let [unknown, lost] = unread.shares();
     let mut notes = Vec::new();
-    let percent = |share: f64| format!("{:.0}%", 100.0 * share);
     if unknown >= MANY_UNKNOWN {
-        let text = format!(
-            "{} of the {split} split, in bytes, is text that the tokenizer does not know: one guess serves all of it, so losses and \
-             perplexities are too low",
-            percent(unknown)
-        );
-        notes.push(Note { label: None, text });
+        notes.push(Note::warning(format!(
+            "{:.0}% of the {split} split, in bytes, is text that the tokenizer does not know: one guess serves all of it, so losses \
+             and perplexities are too low",
+            100.0 * unknown
+        )));
     }
     if lost >= MANY_UNKNOWN {
-        let text = format!(
-            "{} of the {split} split, in bytes, is text that the tokenizer leaves out: nothing predicts it, so losses, perplexities and \
-             bits per byte are too low",
-            percent(lost)
-        );
-        notes.push(Note { label: None, text });
+        notes.push(Note::warning(format!(
+            "{:.0}% of the {split} split, in bytes, is text that the tokenizer leaves out: nothing predicts it, so losses, \
+             perplexities and bits per byte are too low",
+            100.0 * lost
+        )));
     } else if lost >= SOME_LOST {
         let text = format!("{:.1}% of the {split} split, in bytes, by the tokenizer", 100.0 * lost);
-        notes.push(Note { label: Some("left out"), text });
+        notes.push(Note::new("left out", text));
     }
     notes
 }
 
-/// Which documents are in which split, and why.
 fn in_words(corpus: &Corpus, noticed: &Noticed) -> String {
     let [valid, test] = corpus.shares.map(|share| format!("{}%", (10_000.0 * share).round() / 100.0));
     let by_shares = corpus.by_shares();

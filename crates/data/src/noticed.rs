@@ -5,7 +5,6 @@ use longwave_core::{Error, Result, file};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// The file in an entry of the cache.
 const FILE: &str = "noticed.json";
 
 /// What was left out, what was taken in one of two ways, and what is there twice.
@@ -24,7 +23,6 @@ pub(crate) struct Noticed {
     /// What tokens of each split do not stand for; absent of an entry from before it was counted.
     #[serde(default)]
     pub(crate) unread: Option<[Unread; 3]>,
-    /// What its documents have in common.
     pub(crate) overlap: Overlap,
 }
 

@@ -12,7 +12,7 @@ use crate::split_rule::SplitRule;
 use longwave_core::Result;
 
 /// Most documents, and most n-grams of held-out documents, that are remembered: some 32 MiB, and 52 MiB.
-const MOST: [usize; 2] = [1 << 22, 1 << 21];
+pub(crate) const MOST: [usize; 2] = [1 << 22, 1 << 21];
 /// From this share of its n-grams on, a document counts as trained on (`PaLM`'s article takes this share, of 8-grams:
 /// Chowdhery et al. 2022, arXiv:2204.02311).
 pub(crate) const CONTAINED: f64 = 0.7;
@@ -21,7 +21,6 @@ const LEAST: u64 = 8;
 /// The bits of a document's hash that say its split.
 const SPLIT: u64 = 3;
 
-/// Compares documents as they come by.
 #[derive(Debug)]
 pub(crate) struct Comparison {
     most: [usize; 2],
@@ -40,17 +39,8 @@ pub(crate) struct Comparison {
 }
 
 impl Comparison {
-    /// Reads the held-out documents.
+    /// Reads the held-out documents; `most` documents and n-grams are remembered.
     pub(crate) fn new(
-        documents: &Documents<'_>,
-        rule: &SplitRule,
-        progress: &mut dyn FnMut(u64),
-    ) -> Result<Self> {
-        Self::remembering(MOST, documents, rule, progress)
-    }
-
-    /// The same, with other limits than [`MOST`].
-    fn remembering(
         most: [usize; 2],
         documents: &Documents<'_>,
         rule: &SplitRule,
@@ -93,7 +83,6 @@ impl Comparison {
         }
     }
 
-    /// The held-out document is complete.
     fn hold_out_end(&mut self, split: Split) {
         let text = self.grams.end(&mut |gram| self.held_out.extend(kept(gram, self.zeros[1])));
         self.ends.push((split, self.held_out.len()));
@@ -125,12 +114,10 @@ impl Comparison {
         }
     }
 
-    /// Reads the next bytes of a training document.
     pub(crate) fn train(&mut self, bytes: &[u8]) {
         self.grams.read(bytes, &mut |gram| self.table.find(gram, self.zeros[1]));
     }
 
-    /// The training document is complete.
     pub(crate) fn train_end(&mut self) {
         let text = self.grams.end(&mut |gram| self.table.find(gram, self.zeros[1]));
         self.document(text, Split::Train);

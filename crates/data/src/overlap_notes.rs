@@ -16,8 +16,8 @@ pub(crate) fn of(overlap: &Overlap, splits: &[TokenFile; 3]) -> Vec<Note> {
     let repeats = repeats(overlap, splits);
     let repeats = repeats.or_else(|| is_clean.then(|| compared("no two documents are equal", overlap)));
     let notes = [("repeats", repeats), ("overlap", shares(overlap, splits))];
-    let notes = notes.into_iter().filter_map(|(label, text)| Some(Note { label: Some(label), text: text? }));
-    let warnings = warnings(overlap, splits).into_iter().map(|text| Note { label: None, text });
+    let notes = notes.into_iter().filter_map(|(label, text)| Some(Note::new(label, text?)));
+    let warnings = warnings(overlap, splits).into_iter().map(Note::warning);
     notes.chain(warnings).collect()
 }
 
@@ -25,7 +25,7 @@ pub(crate) fn of(overlap: &Overlap, splits: &[TokenFile; 3]) -> Vec<Note> {
 pub(crate) fn of_other(overlap: &Overlap, splits: &[TokenFile; 3], split: Split) -> Option<Note> {
     let (count, all) = (overlap.repeated[split.index()], splits[split.index()].documents());
     let text = format!("{count} of {} {} an earlier one", counted(all as u64, "document"), equal(count));
-    (count > 0).then(|| Note { label: Some("repeats"), text: compared(&text, overlap) })
+    (count > 0).then(|| Note::new("repeats", compared(&text, overlap)))
 }
 
 /// The documents that are equal to an earlier one of their split.

@@ -10,7 +10,6 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 use std::rc::Rc;
 
-/// How a file is compressed as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Packing {
     None,
@@ -21,7 +20,6 @@ pub(crate) enum Packing {
 /// A file's bytes as they were before they were packed, and how many bytes of the file are read.
 pub(crate) type Unpacked = (Box<dyn BufRead>, Rc<Cell<u64>>);
 
-/// Unpacks a file.
 pub(crate) fn unpacked(path: &Path, packing: Packing) -> Result<Unpacked> {
     let file = File::open(path).map_err(|error| Error::io("read", path, &error))?;
     let read = Rc::new(Cell::new(0));
@@ -38,7 +36,6 @@ pub(crate) fn unpacked(path: &Path, packing: Packing) -> Result<Unpacked> {
 
 const BUFFER: usize = 1 << 16;
 
-/// The error for a file that cannot be unpacked.
 pub(crate) fn damaged(path: &Path, error: &dyn std::fmt::Display) -> Error {
     Error::failed(format!("`{}` is damaged or cut off: {error}", path.display())).hint("bring the file again")
 }

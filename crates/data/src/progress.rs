@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-/// What is being done to a corpus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// Reading the files to see whether they are those of the cache.
@@ -26,10 +25,8 @@ impl fmt::Display for Stage {
     }
 }
 
-/// How far a stage has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// What is being done.
     pub stage: Stage,
     /// Bytes of the corpus done.
     pub done: u64,

@@ -8,10 +8,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The file in a run's folder.
 const FILE: &str = "data.json";
 
-/// The version of the file's form.
 const FORMAT: u32 = 1;
 
 /// The text that a run was trained on, by its content.

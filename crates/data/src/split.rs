@@ -30,17 +30,10 @@ impl Split {
         self as usize
     }
 
-    /// The name, as in folders and configs.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Train => "train",
-            Self::Valid => "valid",
-            Self::Test => "test",
-        }
+        self.names()[0]
     }
-}
 
-impl Split {
     /// The names that the split has, also as a folder; there those after the first only beside a folder `train`.
     pub(crate) fn names(self) -> &'static [&'static str] {
         match self {

@@ -3,9 +3,8 @@
 use crate::split::Split;
 use longwave_core::{Error, Result};
 use schemars::JsonSchema;
-use serde::de::Visitor;
+use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
-use std::fmt;
 
 /// Which documents train, validate and test. Each split takes the files that a name or a pattern names, such as
 /// `"eval"` for a folder or `"dev-*"` for files; files that are not named are what their own names say. A share is held
@@ -27,13 +26,13 @@ pub struct SplitConfig {
 }
 
 /// A share of the documents, or files.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-#[serde(untagged)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "a share such as 0.05, or files such as \"eval\"")]
 pub enum Part {
     /// A share in `[0, 1)`.
     Share(f64),
     /// A folder or files below the corpus, by their name or a pattern.
-    Files(String),
+    Files(#[serde(deserialize_with = "not_empty")] String),
 }
 
 /// The keys as written: those left out depend on the others.
@@ -55,39 +54,9 @@ impl<'de> Deserialize<'de> for SplitConfig {
     }
 }
 
-impl<'de> Deserialize<'de> for Part {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(PartVisitor)
-    }
-}
-
-struct PartVisitor;
-
-impl Visitor<'_> for PartVisitor {
-    type Value = Part;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a share such as 0.05, or files such as \"eval\"")
-    }
-
-    fn visit_f64<E: serde::de::Error>(self, share: f64) -> Result<Part, E> {
-        Ok(Part::Share(share))
-    }
-
-    fn visit_i64<E: serde::de::Error>(self, share: i64) -> Result<Part, E> {
-        Ok(Part::Share(share as f64))
-    }
-
-    fn visit_u64<E: serde::de::Error>(self, share: u64) -> Result<Part, E> {
-        Ok(Part::Share(share as f64))
-    }
-
-    fn visit_str<E: serde::de::Error>(self, files: &str) -> Result<Part, E> {
-        if files.is_empty() {
-            return Err(E::custom("a share such as 0.05, or files such as \"eval\""));
-        }
-        Ok(Part::Files(files.to_owned()))
-    }
+fn not_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let files = String::deserialize(deserializer)?;
+    if files.is_empty() { Err(D::Error::custom("it is empty")) } else { Ok(files) }
 }
 
 /// The share of a split that nothing else decides.

@@ -4,7 +4,6 @@ use crate::corpus::Source;
 use crate::split::Split;
 use longwave_core::{Error, Result};
 
-/// The rule that assigns documents to splits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SplitRule {
     /// What files are named, and train where they are not.
@@ -16,7 +15,6 @@ pub(crate) enum SplitRule {
 }
 
 impl SplitRule {
-    /// The split of the document `name` of `source`.
     pub(crate) fn of(&self, source: &Source, name: &str) -> Split {
         source.split.unwrap_or_else(|| match self {
             Self::Named | Self::Cut(_) => Split::Train,
@@ -82,13 +80,10 @@ mod tests {
     use crate::corpus;
     use crate::documents::{Documents, Event};
     use crate::split_config::SplitConfig;
-    use std::fs;
+    use crate::testing::folder;
 
     fn plan(files: &[(&str, &[u8])], valid: f64, test: f64) -> Result<(SplitRule, [usize; 3])> {
-        let folder = tempfile::tempdir().unwrap();
-        for (name, text) in files {
-            fs::write(folder.path().join(name), text).unwrap();
-        }
+        let folder = folder(files);
         let mut config = DataConfig::new(folder.path().to_str().unwrap());
         config.split = SplitConfig::shares_of(valid, test);
         let corpus = corpus::find(&config, "data.corpus")?;

@@ -14,7 +14,6 @@ const WINDOW: usize = 32;
 /// Tokens that stay: decoders look at neighbours, as for the space in front of a word.
 const KEPT: usize = 8;
 
-/// Turns tokens into pieces of text.
 #[derive(Clone, Debug)]
 pub struct TextStream<'a> {
     tokenizer: &'a Tokenizer,
@@ -87,6 +86,8 @@ fn settled(text: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{letters, tokenizer};
+    use serde_json::json;
 
     /// A tokenizer as Llama 2 has it: pieces of words with `\u{2581}` for a space, and the 256 bytes from id 3 on.
     fn byte_fallback() -> Tokenizer {
@@ -96,17 +97,15 @@ mod tests {
         for token in tokens.chain(["\u{2581}", "a", "b", "\u{2581}a", "é"].map(str::to_owned)) {
             vocab.insert(token, vocab.len().into());
         }
-        let json = serde_json::json!({
-            "version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null,
-            "pre_tokenizer": null, "post_processor": null,
+        let mut model = letters(&vocab, Some("<unk>"));
+        model["byte_fallback"] = true.into();
+        let json = tokenizer(json!({
             "decoder": { "type": "Sequence", "decoders": [
                 { "type": "Replace", "pattern": { "String": "\u{2581}" }, "content": " " }, { "type": "ByteFallback" },
                 { "type": "Fuse" }, { "type": "Strip", "content": " ", "start": 1, "stop": 0 },
             ] },
-            "model": { "type": "BPE", "dropout": null, "unk_token": "<unk>", "fuse_unk": true, "byte_fallback": true,
-                       "continuing_subword_prefix": null, "end_of_word_suffix": null, "ignore_merges": false,
-                       "vocab": vocab, "merges": [] },
-        });
+            "model": model,
+        }));
         Tokenizer::from_json(&json.to_string()).unwrap()
     }
 

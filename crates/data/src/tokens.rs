@@ -26,26 +26,9 @@ const RECORD: usize = 32;
 /// The largest vocabulary whose ids fit into two bytes.
 pub(crate) const NARROW: usize = 1 << 16;
 
-/// The files of a split in the folder of a cache entry.
-pub(crate) struct Paths {
-    pub(crate) tokens: PathBuf,
-    pub(crate) lengths: PathBuf,
-    pub(crate) lost: PathBuf,
-    pub(crate) documents: PathBuf,
-    pub(crate) names: PathBuf,
-}
-
-impl Paths {
-    pub(crate) fn new(folder: &Path, split: Split) -> Self {
-        let path = |end: &str| folder.join(format!("{split}.{end}"));
-        Self {
-            tokens: path("tokens"),
-            lengths: path("lengths"),
-            lost: path("lost"),
-            documents: path("documents"),
-            names: path("names"),
-        }
-    }
+/// A file of a split in the folder of a cache entry, by what its name ends with.
+pub(crate) fn path(folder: &Path, split: Split, end: &str) -> PathBuf {
+    folder.join(format!("{split}.{end}"))
 }
 
 /// One document's record.
@@ -60,10 +43,8 @@ pub(crate) struct Record {
 impl Record {
     pub(crate) fn to_bytes(self) -> [u8; RECORD] {
         let mut bytes = [0; RECORD];
-        let numbers = [self.start, self.end, self.bytes, self.name_end];
-        for (place, number) in bytes.chunks_exact_mut(8).zip(numbers) {
-            place.copy_from_slice(&number.to_le_bytes());
-        }
+        let numbers = [self.start, self.end, self.bytes, self.name_end].map(u64::to_le_bytes);
+        bytes.copy_from_slice(numbers.as_flattened());
         bytes
     }
 }
@@ -113,24 +94,29 @@ impl TokenFile {
         Self { content: Arc::new(content), bos: None }
     }
 
-    /// Maps the files of a split.
-    pub(crate) fn open(paths: &Paths, vocab_size: usize, token_bytes: TokenBytes) -> Result<Self> {
+    pub(crate) fn open(
+        folder: &Path,
+        split: Split,
+        vocab_size: usize,
+        token_bytes: TokenBytes,
+    ) -> Result<Self> {
+        let open = |end| Store::open(&path(folder, split, end));
         let lengths = match token_bytes {
             TokenBytes::One => Lengths::One,
             TokenBytes::ById(lengths) => Lengths::ById(lengths),
-            TokenBytes::ByPlace => Lengths::Stored(Store::open(&paths.lengths)?),
+            TokenBytes::ByPlace => Lengths::Stored(open("lengths")?),
         };
         let content = Content {
-            tokens: Store::open(&paths.tokens)?,
+            tokens: open("tokens")?,
             wide: vocab_size > NARROW,
             lengths,
-            lost: Lost::open(&paths.lost)?,
-            documents: Store::open(&paths.documents)?,
-            names: Store::open(&paths.names)?,
+            lost: Lost::open(&path(folder, split, "lost"))?,
+            documents: open("documents")?,
+            names: open("names")?,
         };
         let file = Self { content: Arc::new(content), bos: None };
-        file.check()
-            .map_err(|what| Error::failed(format!("`{}` is damaged: {what}", paths.tokens.display())))?;
+        let path = path(folder, split, "tokens");
+        file.check().map_err(|what| Error::failed(format!("`{}` is damaged: {what}", path.display())))?;
         Ok(file)
     }
 
@@ -188,11 +174,7 @@ impl TokenFile {
 
     fn record(&self, index: usize) -> Record {
         let bytes = &self.content.documents[index * RECORD..(index + 1) * RECORD];
-        let number = |at: usize| {
-            let mut number = [0; 8];
-            number.copy_from_slice(&bytes[at * 8..at * 8 + 8]);
-            u64::from_le_bytes(number)
-        };
+        let number = |at: usize| u64::from_le_bytes(bytes.as_chunks().0[at]);
         Record { start: number(0), end: number(1), bytes: number(2), name_end: number(3) }
     }
 
@@ -212,18 +194,12 @@ impl TokenFile {
     }
 
     /// Where the tokens of document `index` are in the stream.
-    ///
-    /// # Panics
-    /// There is no such document.
     pub fn document(&self, index: usize) -> Range<usize> {
         let record = self.record(index);
         record.start as usize..record.end as usize
     }
 
     /// The name of document `index`: the path of its file below the corpus, with `:line` in JSON lines.
-    ///
-    /// # Panics
-    /// There is no such document.
     pub fn document_name(&self, index: usize) -> &str {
         let start = index.checked_sub(1).map_or(0, |before| self.record(before).name_end as usize);
         // Names were checked as a whole when the file was opened.
@@ -232,9 +208,6 @@ impl TokenFile {
     }
 
     /// Bytes of text of document `index`.
-    ///
-    /// # Panics
-    /// There is no such document.
     pub fn document_bytes(&self, index: usize) -> u64 {
         self.record(index).bytes
     }
@@ -248,7 +221,7 @@ impl TokenFile {
         if self.content.wide {
             numbers(bytes).collect()
         } else {
-            bytes.chunks_exact(2).map(|pair| u32::from(u16::from_le_bytes([pair[0], pair[1]]))).collect()
+            bytes.as_chunks().0.iter().map(|pair| u32::from(u16::from_le_bytes(*pair))).collect()
         }
     }
 
@@ -293,7 +266,7 @@ impl fmt::Debug for TokenFile {
 }
 
 fn numbers(bytes: &[u8]) -> impl Iterator<Item = u32> {
-    bytes.chunks_exact(4).map(|four| u32::from_le_bytes([four[0], four[1], four[2], four[3]]))
+    bytes.as_chunks().0.iter().map(|four| u32::from_le_bytes(*four))
 }
 
 #[cfg(test)]
@@ -314,40 +287,39 @@ mod tests {
     #[test]
     fn files_that_do_not_belong_together_are_rejected() {
         let folder = tempfile::tempdir().unwrap();
-        let paths = Paths::new(folder.path(), Split::Valid);
-        let open = |token_bytes| TokenFile::open(&paths, 300, token_bytes);
+        let write =
+            |end, bytes: &[u8]| std::fs::write(path(folder.path(), Split::Valid, end), bytes).unwrap();
+        let open = |token_bytes| TokenFile::open(folder.path(), Split::Valid, 300, token_bytes);
+        let message = |token_bytes| open(token_bytes).unwrap_err().message().to_owned();
         let record = Record { start: 0, end: 2, bytes: 5, name_end: 1 };
-        std::fs::write(&paths.tokens, [1, 0, 2, 1]).unwrap();
-        std::fs::write(&paths.documents, record.to_bytes()).unwrap();
-        std::fs::write(&paths.names, "a").unwrap();
+        write("tokens", &[1, 0, 2, 1]);
+        write("documents", &record.to_bytes());
+        write("names", b"a");
         assert_eq!(open(TokenBytes::One).unwrap().read(0..2), [1, 258]);
 
-        std::fs::write(&paths.lengths, [1, 0, 0, 0]).unwrap();
-        assert!(open(TokenBytes::ByPlace).unwrap_err().message().contains("as many lengths as tokens"));
-        std::fs::write(&paths.lengths, [1, 0, 0, 0, 4, 0, 0, 0]).unwrap();
+        write("lengths", &[1, 0, 0, 0]);
+        assert!(message(TokenBytes::ByPlace).contains("as many lengths as tokens"));
+        write("lengths", &[1, 0, 0, 0, 4, 0, 0, 0]);
         assert_eq!(open(TokenBytes::ByPlace).unwrap().bytes(1..2), 4);
 
-        std::fs::write(&paths.tokens, [1, 0, 2]).unwrap();
-        assert!(open(TokenBytes::One).unwrap_err().message().contains("ends within a token"));
-        std::fs::write(&paths.tokens, [1, 0]).unwrap();
-        assert!(open(TokenBytes::One).unwrap_err().message().contains("do not end where the tokens do"));
+        write("tokens", &[1, 0, 2]);
+        assert!(message(TokenBytes::One).contains("ends within a token"));
+        write("tokens", &[1, 0]);
+        assert!(message(TokenBytes::One).contains("do not end where the tokens do"));
+        write("tokens", &[1, 0, 2, 1]);
         let wrong = [
             Record { start: 1, end: 0, ..record },
             Record { name_end: u64::MAX, ..record },
             Record { start: 9, ..record },
         ];
         for first in wrong {
-            std::fs::write(&paths.tokens, [1, 0, 2, 1]).unwrap();
             let second = Record { start: 2, bytes: 0, ..record };
-            std::fs::write(&paths.documents, [first.to_bytes(), second.to_bytes()].concat()).unwrap();
-            assert!(
-                open(TokenBytes::One).unwrap_err().message().contains("do not follow each other"),
-                "{first:?}"
-            );
+            write("documents", &[first.to_bytes(), second.to_bytes()].concat());
+            assert!(message(TokenBytes::One).contains("do not follow each other"), "{first:?}");
         }
-        std::fs::write(&paths.documents, []).unwrap();
-        assert!(open(TokenBytes::One).unwrap_err().message().contains("tokens but no documents"));
-        std::fs::remove_file(&paths.names).unwrap();
-        assert!(open(TokenBytes::One).unwrap_err().message().contains("no such file"));
+        write("documents", &[]);
+        assert!(message(TokenBytes::One).contains("tokens but no documents"));
+        std::fs::remove_file(path(folder.path(), Split::Valid, "names")).unwrap();
+        assert!(message(TokenBytes::One).contains("no such file"));
     }
 }

@@ -112,10 +112,8 @@ mod tests {
     use super::*;
 
     fn train_on_texts(texts: &[&str], vocab_size: usize) -> Result<Tokenizer> {
-        let folder = tempfile::tempdir().unwrap();
-        for (index, text) in texts.iter().enumerate() {
-            std::fs::write(folder.path().join(format!("{index}.txt")), text).unwrap();
-        }
+        let files = texts.iter().enumerate().map(|(index, text)| (format!("{index}.txt"), text));
+        let folder = crate::testing::folder(&files.collect::<Vec<_>>());
         let config = crate::DataConfig::new(folder.path().to_str().unwrap());
         let corpus = crate::corpus::find(&config, "data.corpus")?;
         train(&Documents { corpus: &corpus, config: &config }, &SplitRule::Named, vocab_size, &mut |_| ())

@@ -19,7 +19,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// One file of a corpus.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
     pub(crate) path: PathBuf,
@@ -94,7 +93,6 @@ pub(crate) fn find(config: &DataConfig, key: &str) -> Result<Corpus> {
         .hint("paths start at the config's folder or at the current folder; a glob needs a `*`, `?` or `[`"))
 }
 
-/// Whether a glob names a file.
 pub fn glob_matches(pattern: &str) -> bool {
     glob::glob(pattern).is_ok_and(|mut found| found.next().is_some())
 }
@@ -103,17 +101,20 @@ fn find_in_folder(folder: &Path, config: &DataConfig) -> Result<Corpus> {
     let place = folder.display().to_string();
     let (found, left_out) = files_below(folder)?;
     if found.is_empty() {
-        let others: Vec<&str> = left_out.iter().map(String::as_str).collect();
-        let others = if others.is_empty() { String::new() } else { format!(", but {}", listed(&others)) };
-        return Err(Error::failed(format!(
-            "`{place}` holds no .txt, .text, .jsonl or .parquet file{others}"
-        ))
-        .hint("name other text files one by one or with a glob, e.g. `corpus = \"folder/**/*.rs\"`"));
+        let others = but_others(&left_out);
+        let text = format!("`{place}` holds no .txt, .text, .jsonl or .parquet file{others}");
+        return Err(Error::failed(text)
+            .hint("name other text files one by one or with a glob, e.g. `corpus = \"folder/**/*.rs\"`"));
     }
     let manifest = Manifest::read(folder)?;
     let corpus = Corpus::new(Layout::new(found, &config.split, &place)?, left_out, manifest)?;
     corpus.check_presence()?;
     Ok(corpus)
+}
+
+fn but_others(left_out: &[String]) -> String {
+    let others: Vec<&str> = left_out.iter().map(String::as_str).collect();
+    if others.is_empty() { String::new() } else { format!(", but {}", listed(&others)) }
 }
 
 fn find_by_glob(config: &DataConfig, key: &str) -> Result<Corpus> {
@@ -144,8 +145,7 @@ fn find_by_glob(config: &DataConfig, key: &str) -> Result<Corpus> {
         }
     }
     if found.is_empty() {
-        let others: Vec<&str> = left_out.iter().map(String::as_str).collect();
-        let others = if others.is_empty() { String::new() } else { format!(", but {}", listed(&others)) };
+        let others = but_others(&left_out);
         return Err(Error::value(key, format!("\"{pattern}\""), format!("no file matches{others}"))
             .hint("`**` matches through subfolders, e.g. `\"texts/**/*.txt\"`; hidden files are read where the pattern has their dot"));
     }
@@ -213,7 +213,6 @@ impl Corpus {
         self.sources.iter().any(|source| source.format != Format::Text)
     }
 
-    /// Size of all files together, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.sources.iter().map(|source| source.bytes).sum()
     }

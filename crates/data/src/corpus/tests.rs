@@ -1,17 +1,7 @@
 use super::manifest::MANIFEST;
 use super::*;
+use crate::testing::folder;
 use longwave_core::file;
-use tempfile::TempDir;
-
-fn folder(files: &[(&str, &str)]) -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    for (name, text) in files {
-        let path = folder.path().join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
-    folder
-}
 
 fn found(corpus: &str) -> Result<Corpus> {
     find(&DataConfig::new(corpus), "data.corpus")
@@ -150,13 +140,4 @@ fn a_manifest_finds_what_was_changed() {
     assert!(message().contains("c.txt` is not in the manifest"), "{}", message());
     fs::write(folder.path().join(MANIFEST), "{}").unwrap();
     assert!(message().contains("is no manifest"), "{}", message());
-}
-
-#[test]
-fn the_corpus_of_the_project_is_as_published() {
-    let corpus = found(concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/sotu")).unwrap();
-    let hashes: Vec<_> = corpus.sources.iter().map(|source| file::sha256(&source.path).unwrap()).collect();
-    corpus.check_content(&hashes).unwrap();
-    let count = |split| corpus.sources.iter().filter(|source| source.split == Some(split)).count();
-    assert_eq!(Split::ALL.map(count), [69, 6, 12]);
 }

@@ -9,7 +9,7 @@ use crate::documents::Documents;
 use crate::examined::{Examined, empty};
 use crate::notes::{self, Note};
 use crate::noticed::Noticed;
-use crate::overlap::Comparison;
+use crate::overlap::{Comparison, MOST};
 use crate::overlap_notes;
 use crate::progress::{Progress, Stage};
 use crate::record::Record;
@@ -19,7 +19,7 @@ use crate::task::TaskConfig;
 use crate::tokenizer::Tokenizer;
 use crate::tokens::TokenFile;
 use crate::train_bpe;
-use longwave_core::{Error, Result, canonical, file};
+use longwave_core::{Error, Result, canonical, file, written};
 use serde_json::json;
 use std::path::Path;
 
@@ -60,17 +60,21 @@ impl Dataset {
         if let Some(task) = &config.task {
             return Self::of_task(config, task);
         }
-        let tokenizer = match &config.tokenizer {
-            TokenizerConfig::File { path } => Some(read_tokenizer(path)?),
-            _ => None,
+        let (tokenizer, hash) = match &config.tokenizer {
+            TokenizerConfig::File { path } => {
+                read_tokenizer(path).map(|(read, hash)| (Some(read), Some(hash)))?
+            }
+            _ => (None, None),
         };
-        Self::open_with(config, tokenizer, progress)
+        let examined = Examined::new(config, "data.corpus", progress)?;
+        check_record_keys(config, &examined.corpus)?;
+        let key = examined.content_hash(config, hash.as_deref());
+        Self::open_entry(config, examined, key, tokenizer, progress)
     }
 
     /// No text: sequences are made when they are needed.
     fn of_task(config: &DataConfig, task: &TaskConfig) -> Result<Self> {
-        let written = serde_json::to_value(task)
-            .map_err(|error| Error::failed(format!("`data.task` cannot be written as JSON: {error}")))?;
+        let written = written::json_value("`data.task`", task)?;
         let key = file::sha256_of(canonical::text(json!({ "format": FORMAT, "task": written })).as_bytes());
         Ok(Self { key, ..Self::empty(config, &Tokenizer::bytes()) })
     }
@@ -128,12 +132,9 @@ impl Dataset {
         let named = DataConfig { split: SplitConfig::default(), ..named };
         let whole = !corpus::find_or_unpack(&named, "corpus")?.named;
         if whole && split != Split::Test {
-            return Err(Error::value(
-                "split",
-                format!("\"{split}\""),
-                format!("`{corpus}` has no such folder"),
-            )
-            .hint("it is read whole, as the split `test`; leave `split` out"));
+            let allowed = format!("`{corpus}` has no such folder");
+            return Err(Error::value("split", format!("\"{split}\""), allowed)
+                .hint("it is read whole, as the split `test`; leave `split` out"));
         }
         let config = DataConfig {
             task: None,
@@ -156,18 +157,6 @@ impl Dataset {
         let tokens = other.tokens(split).clone();
         let notes = other.notes.into_iter().chain(repeats).collect();
         Ok(OtherText { tokens, content_hash: other.key, text_hash, notes })
-    }
-
-    /// Opens a corpus with a tokenizer and the hash of its file, or with one trained on it.
-    fn open_with(
-        config: &DataConfig,
-        tokenizer: Option<(Tokenizer, String)>,
-        progress: &mut dyn FnMut(Progress),
-    ) -> Result<Self> {
-        let examined = Examined::new(config, "data.corpus", progress)?;
-        check_record_keys(config, &examined.corpus)?;
-        let key = examined.content_hash(config, tokenizer.as_ref().map(|(_, hash)| hash.as_str()));
-        Self::open_entry(config, examined, key, tokenizer.map(|(tokenizer, _)| tokenizer), progress)
     }
 
     /// Opens the entry of the cache for a corpus, or builds it.
@@ -237,7 +226,6 @@ impl Dataset {
         }
     }
 
-    /// The tokenizer that made the tokens.
     pub fn tokenizer(&self) -> &Tokenizer {
         &self.content.tokenizer
     }
@@ -281,7 +269,6 @@ impl Dataset {
         [self.notes.clone(), overlap_notes::of(&noticed.overlap, splits)].concat()
     }
 
-    /// Whether the tokens were found in the cache.
     pub fn cached(&self) -> bool {
         self.cached
     }
@@ -355,7 +342,7 @@ fn fill(
         }
         (None, _) => Tokenizer::bytes(),
     };
-    let comparison = Comparison::new(&documents, &rule, &mut |done| {
+    let comparison = Comparison::new(MOST, &documents, &rule, &mut |done| {
         progress(Progress { stage: Stage::Comparing, done, total });
     })?;
     let ([train, ..], noticed) =

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::SplitConfig;
+use crate::testing::tokenizer;
 use std::fs;
 use std::path::PathBuf;
 use tempfile::TempDir;
@@ -36,11 +37,15 @@ impl TestCorpus {
         config
     }
 
+    /// The config that trains a BPE of so many entries.
+    fn bpe(&self, vocab_size: usize) -> DataConfig {
+        DataConfig { tokenizer: TokenizerConfig::Bpe { vocab_size }, ..self.config("") }
+    }
+
     fn cache(&self) -> PathBuf {
         self.folder.path().join("cache")
     }
 
-    /// The only entry of the cache.
     fn entry(&self) -> PathBuf {
         let mut entries = fs::read_dir(self.cache()).unwrap().map(|entry| entry.unwrap().path());
         entries.find(|path| path.join("index.json").exists()).unwrap()
@@ -103,8 +108,7 @@ fn bytes_and_bpe_return_the_documents_they_were_given() {
 #[test]
 fn bpe_has_as_many_entries_as_asked_and_fewer_tokens() {
     let place = three();
-    let dataset =
-        open(&DataConfig { tokenizer: TokenizerConfig::Bpe { vocab_size: 270 }, ..place.config("") });
+    let dataset = open(&place.bpe(270));
     let dataset = dataset.unwrap();
     assert_eq!(dataset.tokenizer().vocab_size(), 270);
     assert!(dataset.tokens(Split::Train).len() < KAESE.len());
@@ -115,7 +119,7 @@ fn bpe_has_as_many_entries_as_asked_and_fewer_tokens() {
 #[test]
 fn a_second_run_builds_nothing() {
     let place = three();
-    let config = DataConfig { tokenizer: TokenizerConfig::Bpe { vocab_size: 262 }, ..place.config("") };
+    let config = place.bpe(262);
     let mut stages = Vec::new();
     let first = Dataset::open(&config, &mut |progress| stages.push(progress.stage)).unwrap();
     assert!(!first.cached());
@@ -165,7 +169,7 @@ fn the_hash_follows_the_content_and_not_the_place() {
 #[test]
 fn a_damaged_cache_is_rebuilt() {
     let place = three();
-    let config = DataConfig { tokenizer: TokenizerConfig::Bpe { vocab_size: 262 }, ..place.config("") };
+    let config = place.bpe(262);
     let whole = documents(&open(&config).unwrap(), Split::Train);
     for name in ["train.tokens", "valid.documents", "test.names", "tokenizer.json", "index.json"] {
         for damage in 0..3 {
@@ -203,7 +207,7 @@ fn what_a_killed_run_left_is_cleared_away() {
 #[test]
 fn a_failed_run_leaves_no_entry() {
     let place = TestCorpus::new(&[("train/a.txt", b"good"), ("train/b.txt", b"ab\xff")]);
-    let config = DataConfig { tokenizer: TokenizerConfig::Bpe { vocab_size: 256 }, ..place.config("") };
+    let config = place.bpe(256);
     let text = message(&config);
     assert!(text.contains("`b.txt` is not valid UTF-8 at byte 2"), "{text}");
     let left: Vec<_> = fs::read_dir(place.cache()).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -216,7 +220,7 @@ fn a_failed_run_leaves_no_entry() {
 #[test]
 fn processes_that_start_together_build_once() {
     let place = three();
-    let config = DataConfig { tokenizer: TokenizerConfig::Bpe { vocab_size: 262 }, ..place.config("") };
+    let config = place.bpe(262);
     let built = std::thread::scope(|scope| {
         let runs: Vec<_> = (0..4).map(|_| scope.spawn(|| open(&config).unwrap().cached())).collect();
         runs.into_iter().map(|run| run.join().unwrap()).filter(|cached| !cached).count()
@@ -278,7 +282,7 @@ fn documents_of_files_lines_and_globs_are_split_by_name() {
 #[test]
 fn a_tokenizer_file_is_used_as_it_is() {
     let place = three();
-    let config = DataConfig { tokenizer: TokenizerConfig::Bpe { vocab_size: 270 }, ..place.config("") };
+    let config = place.bpe(270);
     let trained = open(&config).unwrap();
     let path = place.path("tokenizer.json");
     trained.tokenizer().save(&path).unwrap();
@@ -299,16 +303,16 @@ fn a_tokenizer_file_is_used_as_it_is() {
 fn every_byte_counts_once_for_tokenizers_that_drop_text() {
     let place = three();
     let path = place.path("words.json");
-    let json = json!({
-        "version": "1.0", "truncation": null, "padding": null, "added_tokens": [],
+    let json = tokenizer(json!({
         "normalizer": { "type": "Lowercase" }, "pre_tokenizer": { "type": "Whitespace" },
-        "post_processor": null, "decoder": null,
         "model": { "type": "WordLevel", "vocab": { "[UNK]": 70_000, "käse": 1 }, "unk_token": "[UNK]" },
-    });
+    }));
     fs::write(&path, json.to_string()).unwrap();
-    let file = TokenizerConfig::File { path: path.to_str().unwrap().to_owned() };
-    let dataset =
-        open(&DataConfig { tokenizer: file, separator: Some("käse".into()), ..place.config("") }).unwrap();
+    let read = |separator: &str| {
+        let file = TokenizerConfig::File { path: path.to_str().unwrap().to_owned() };
+        DataConfig { tokenizer: file, separator: Some(separator.to_owned()), ..place.config("") }
+    };
+    let dataset = open(&read("käse")).unwrap();
     let train = dataset.tokens(Split::Train);
     assert_eq!(train.read(0..3), [70_000, 1, 70_000]);
     // "Der " with the space after it, then "Käse" with its two-byte letter.
@@ -319,9 +323,8 @@ fn every_byte_counts_once_for_tokenizers_that_drop_text() {
     assert_eq!(train.read(train.document(0).end..train.document(1).start), [1]);
     assert_eq!(train.bytes(0..train.len()), KAESE.len() as u64 + 6 + 5);
     // This tokenizer drops white space.
-    let file = TokenizerConfig::File { path: path.to_str().unwrap().to_owned() };
-    let none = DataConfig { tokenizer: file, separator: Some("\n".into()), ..place.config("") };
-    assert!(message(&none).contains("`data.separator = \"\\n\"` is not allowed"), "{}", message(&none));
+    let message = message(&read("\n"));
+    assert!(message.contains("`data.separator = \"\\n\"` is not allowed"), "{message}");
 }
 
 #[test]

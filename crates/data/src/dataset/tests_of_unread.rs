@@ -1,29 +1,18 @@
 //! Text that a tokenizer does not know or leaves out, and what is said of it.
 
 use super::*;
+use crate::testing;
 use serde_json::Value;
 use std::fs;
 use tempfile::TempDir;
 
 /// A corpus of three splits, and a BPE of the letters a to m; `unknown` is the token of all others.
 fn corpus(texts: [&str; 3], unknown: Option<&str>) -> (TempDir, DataConfig) {
-    let folder = tempfile::tempdir().unwrap();
-    for (split, text) in Split::ALL.into_iter().zip(texts) {
-        fs::create_dir_all(folder.path().join(format!("corpus/{split}"))).unwrap();
-        fs::write(folder.path().join(format!("corpus/{split}/a.txt")), text).unwrap();
-    }
-    let mut vocab: serde_json::Map<String, Value> =
-        ('a'..='m').enumerate().map(|(id, letter)| (letter.to_string(), json!(id))).collect();
-    vocab.extend(unknown.map(|unknown| (unknown.to_owned(), json!(13))));
-    let tokenizer = json!({
-        "version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null,
-        "pre_tokenizer": { "type": "Whitespace" }, "post_processor": null, "decoder": null,
-        "model": { "type": "BPE", "dropout": null, "unk_token": unknown, "fuse_unk": true, "byte_fallback": false,
-                   "continuing_subword_prefix": null, "end_of_word_suffix": null, "ignore_merges": false,
-                   "vocab": vocab, "merges": [] },
-    });
+    let files =
+        Split::ALL.into_iter().zip(texts).map(|(split, text)| (format!("corpus/{split}/a.txt"), text));
+    let folder = testing::folder(&files.collect::<Vec<_>>());
     let path = folder.path().join("tokenizer.json");
-    fs::write(&path, tokenizer.to_string()).unwrap();
+    fs::write(&path, testing::half_an_alphabet(&Value::Null, unknown).to_string()).unwrap();
     let mut config = DataConfig::new(folder.path().join("corpus").to_str().unwrap());
     config.cache = folder.path().join("cache").to_str().unwrap().to_owned();
     config.tokenizer = TokenizerConfig::File { path: path.to_str().unwrap().to_owned() };

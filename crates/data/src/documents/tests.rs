@@ -1,6 +1,6 @@
 use super::*;
 use crate::corpus;
-use std::fs;
+use crate::testing::folder;
 
 /// (split, name, text, pieces) of every document, and what was noticed.
 type Read = (Vec<(Split, String, String, usize)>, Noticed);
@@ -30,10 +30,9 @@ fn read(config: &DataConfig, rule: &SplitRule) -> Result<Read> {
 }
 
 fn file(name: &str, text: &str) -> (tempfile::TempDir, DataConfig) {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join(name);
-    fs::write(&path, text).unwrap();
-    (folder, DataConfig::new(path.to_str().unwrap()))
+    let folder = folder(&[(name, text)]);
+    let config = DataConfig::new(folder.path().join(name).to_str().unwrap());
+    (folder, config)
 }
 
 /// Names and texts of the documents of a file.
@@ -76,15 +75,17 @@ fn a_long_document_comes_whole_in_pieces() {
 
 #[test]
 fn a_cut_document_is_three() {
-    let (_folder, config) = file("a.txt", "0123456789");
-    let (documents, noticed) = read(&config, &SplitRule::Cut([6, 8])).unwrap();
-    let texts: Vec<_> = documents.iter().map(|(split, _, text, _)| (*split, text.as_str())).collect();
-    assert_eq!(texts, [(Split::Train, "012345"), (Split::Valid, "67"), (Split::Test, "89")]);
-    assert!(noticed.cut);
-    let (_folder, config) = file("a.txt", &"é".repeat(5));
-    let (documents, _) = read(&config, &SplitRule::Cut([3, 3])).unwrap();
-    let texts: Vec<_> = documents.iter().map(|(split, _, text, _)| (*split, text.as_str())).collect();
-    assert_eq!(texts, [(Split::Train, "éé"), (Split::Test, "ééé")], "a cut moves on to the next character");
+    for (text, ends, expected) in [
+        ("0123456789", [6, 8], &[(Split::Train, "012345"), (Split::Valid, "67"), (Split::Test, "89")][..]),
+        // A cut moves on to the next character.
+        ("ééééé", [3, 3], &[(Split::Train, "éé"), (Split::Test, "ééé")]),
+    ] {
+        let (_folder, config) = file("a.txt", text);
+        let (documents, noticed) = read(&config, &SplitRule::Cut(ends)).unwrap();
+        let texts: Vec<_> = documents.iter().map(|(split, _, text, _)| (*split, text.as_str())).collect();
+        assert_eq!(texts, expected);
+        assert!(noticed.cut);
+    }
 }
 
 #[test]

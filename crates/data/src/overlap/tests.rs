@@ -1,21 +1,16 @@
 use super::*;
 use crate::config::DataConfig;
 use crate::corpus;
-use std::fs;
+use crate::testing::folder;
 
 /// What the documents of a folder have in common, of no more than `most` remembered.
 fn overlap(files: &[(String, String)], most: [usize; 2]) -> Overlap {
-    let folder = tempfile::tempdir().unwrap();
-    for (name, text) in files {
-        let path = folder.path().join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
+    let folder = folder(files);
     let config = DataConfig::new(folder.path().to_str().unwrap());
     let corpus = corpus::find(&config, "data.corpus").unwrap();
     let documents = Documents { corpus: &corpus, config: &config };
     let rule = documents.split_rule().unwrap();
-    let mut comparison = Comparison::remembering(most, &documents, &rule, &mut |_| ()).unwrap();
+    let mut comparison = Comparison::new(most, &documents, &rule, &mut |_| ()).unwrap();
     let visited = documents.visit(&rule, &[Split::Train], &mut |event| {
         match event {
             Event::Piece { bytes, .. } => comparison.train(bytes),

@@ -17,7 +17,6 @@ pub(crate) enum Part<'a> {
     Begin(u64),
     /// The next bytes of the document.
     Text(&'a [u8]),
-    /// The document is complete.
     End,
     /// A line holds no document, for this reason.
     Bad(Error),

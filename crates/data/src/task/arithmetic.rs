@@ -1,6 +1,6 @@
 //! Sums and products, modulo 5 or binary.
 
-use super::{Episode, below};
+use super::{Episode, TaskConfig, below};
 use longwave_core::random::Stream;
 
 const MODULUS: usize = 5;
@@ -24,7 +24,7 @@ fn apply(operator: u8, left: usize, right: usize) -> usize {
 }
 
 /// `1+2*3=2`: products before sums, from left to right.
-pub(super) fn modular(stream: &mut Stream, tokens: usize) -> Episode {
+pub(super) fn modular(_: &TaskConfig, stream: &mut Stream, tokens: usize) -> Episode {
     // Operands and the operators between them, `=` and the answer.
     let operands = (tokens - 1) / 2;
     let mut product = draw(stream);
@@ -67,14 +67,14 @@ fn expression(stream: &mut Stream, length: usize, operators: &[u8], text: &mut V
     apply(operator, left, right)
 }
 
-pub(super) fn brackets(stream: &mut Stream, tokens: usize) -> Episode {
+pub(super) fn brackets(_: &TaskConfig, stream: &mut Stream, tokens: usize) -> Episode {
     let mut prompt = Vec::new();
     let value = expression(stream, tokens - 2, b"+-*", &mut prompt);
     prompt.push(b'=');
     Episode::new(prompt, [digit(value)])
 }
 
-pub(super) fn equation(stream: &mut Stream, tokens: usize) -> Episode {
+pub(super) fn equation(_: &TaskConfig, stream: &mut Stream, tokens: usize) -> Episode {
     let mut prompt = Vec::new();
     let value = expression(stream, tokens - 4, b"+-", &mut prompt);
     let places: Vec<usize> = (0..prompt.len()).filter(|&place| prompt[place].is_ascii_digit()).collect();
@@ -84,7 +84,6 @@ pub(super) fn equation(stream: &mut Stream, tokens: usize) -> Episode {
     Episode::new(prompt, [answer])
 }
 
-/// Random binary digits.
 fn bits(stream: &mut Stream, count: usize) -> Vec<u8> {
     (0..count).map(|_| below(stream, 2) as u8).collect()
 }
@@ -98,7 +97,7 @@ fn binary(a: &[u8], operator: u8, b: &[u8], answer: &[u8]) -> Episode {
     Episode::new([written(a), vec![operator], written(b), b"=".to_vec()].concat(), written(answer))
 }
 
-pub(super) fn addition(stream: &mut Stream, tokens: usize) -> Episode {
+pub(super) fn addition(_: &TaskConfig, stream: &mut Stream, tokens: usize) -> Episode {
     let count = (tokens - 3) / 3;
     let (a, b) = (bits(stream, count), bits(stream, count));
     let mut carry = 0;
@@ -115,7 +114,7 @@ pub(super) fn addition(stream: &mut Stream, tokens: usize) -> Episode {
     binary(&a, b'+', &b, &sum)
 }
 
-pub(super) fn multiplication(stream: &mut Stream, tokens: usize) -> Episode {
+pub(super) fn multiplication(_: &TaskConfig, stream: &mut Stream, tokens: usize) -> Episode {
     let count = (tokens - 2) / 4;
     let (a, b) = (bits(stream, count), bits(stream, count));
     let mut columns = vec![0usize; 2 * count];
@@ -137,7 +136,7 @@ pub(super) fn multiplication(stream: &mut Stream, tokens: usize) -> Episode {
 }
 
 /// The whole root, digit by digit from the largest, as on paper.
-pub(super) fn root(stream: &mut Stream, tokens: usize) -> Episode {
+pub(super) fn root(_: &TaskConfig, stream: &mut Stream, tokens: usize) -> Episode {
     // A number of n digits has a root of half as many, rounded up.
     let count = (tokens - 1) * 2 / 3;
     let mut number = bits(stream, count);

@@ -4,10 +4,9 @@ use super::haystack::{self, Filler};
 use super::kind::TaskKind;
 use super::{LETTERS, mqar, names, recall};
 use longwave_core::config::read;
-use longwave_core::{Error, Result};
+use longwave_core::{Error, Result, written};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::fmt::Display;
 use toml::{Table, Value};
 
 /// How long training sequences are.
@@ -33,7 +32,7 @@ pub enum Scoring {
 }
 
 /// `data.task`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TaskConfig {
     /// What is asked.
@@ -102,27 +101,7 @@ pub struct TaskConfig {
 impl TaskConfig {
     /// The task of a kind with every key at its default.
     pub fn new(kind: TaskKind) -> Self {
-        Self {
-            kind,
-            alphabet: None,
-            digits: None,
-            offset: None,
-            depth: None,
-            distractors: None,
-            filler: None,
-            ignore: None,
-            pairs: None,
-            fill: None,
-            queries: None,
-            key_len: None,
-            value_len: None,
-            hops: None,
-            chains: None,
-            items: None,
-            score: None,
-            sizes: Sizes::default(),
-            seed: 0,
-        }
+        Self { kind, ..Self::default() }
     }
 
     /// The kind as configs write it.
@@ -145,8 +124,7 @@ impl TaskConfig {
                 return Err(Error::value(&format!("{section}.{key}"), value, allowed).hint("remove it"));
             }
         }
-        let mut table = Table::try_from(self)
-            .map_err(|error| Error::failed(format!("`data.task` cannot be written as TOML: {error}")))?;
+        let mut table = written::toml_table("`data.task`", self)?;
         // One of both says how many pairs there are.
         for (key, other) in [("fill", "pairs"), ("pairs", "fill")] {
             if keys.contains_key(key) && !keys.contains_key(other) {
@@ -159,28 +137,9 @@ impl TaskConfig {
         Ok(task)
     }
 
-    /// Symbols of strings or keys, with the kind's default; `None` where the kind has its own symbols.
-    pub(super) fn alphabet(&self) -> Option<usize> {
-        use TaskKind as K;
-        let default = match self.kind {
-            K::Copy
-            | K::DuplicateString
-            | K::ReverseString
-            | K::OddsFirst
-            | K::MissingDuplicate
-            | K::SelectiveCopy
-            | K::Argmax => 8,
-            K::BucketSort => 5,
-            K::NBack => 16,
-            K::Induction
-            | K::FixedOffset
-            | K::AssocRecall
-            | K::DupKeyRecall
-            | K::Mqar
-            | K::VariableTracking => LETTERS,
-            _ => return None,
-        };
-        Some(self.alphabet.unwrap_or(default))
+    /// Symbols of strings or keys; those of kinds that have their own play no part.
+    pub(super) fn symbols(&self) -> usize {
+        self.alphabet.or(self.kind.rule().alphabet).unwrap_or(LETTERS)
     }
 
     pub(super) fn digits(&self) -> usize {
@@ -215,113 +174,79 @@ impl TaskConfig {
             pairs,
             fill: self.fill,
             queries: self.queries.unwrap_or(4.min(most)),
-            alphabet: self.alphabet().unwrap_or(LETTERS),
+            alphabet: self.symbols(),
             key_len: self.key_len.unwrap_or(1),
             value_len: self.value_len.unwrap_or(1),
         }
     }
 
     pub(super) fn chains(&self) -> names::Chains {
-        names::Chains {
-            count: self.chains.unwrap_or(2),
-            hops: self.hops.unwrap_or(1),
-            names: self.alphabet().unwrap_or(LETTERS),
-        }
+        names::Chains { count: self.chains.unwrap_or(2), hops: self.hops.unwrap_or(1), names: self.symbols() }
     }
 
     /// Which answers are scored; `None` where a sequence has one alone.
     pub fn scoring(&self) -> Option<Scoring> {
-        let has_several = matches!(self.kind, TaskKind::FlipFlop | TaskKind::Mqar | TaskKind::NBack);
+        let has_several = self.kind.rule().keys.contains(&"score");
         has_several.then(|| self.score.unwrap_or(Scoring::Every))
     }
 
-    /// Checks every value.
     pub fn validate(&self) -> Result<()> {
         self.check("data.task")
     }
 
     fn check(&self, section: &str) -> Result<()> {
-        use TaskKind as K;
-        let of = KeyPlace { section, name: &self.name() };
-        let mqar = self.kind == K::Mqar;
-        let tracks = self.kind == K::VariableTracking;
-        let offsets = matches!(self.kind, K::FixedOffset | K::NBack);
-        let wholes = [
-            ("alphabet", self.alphabet, self.alphabet().is_some(), 2, LETTERS),
-            ("digits", self.digits, self.kind == K::Passkey, 1, 100),
-            ("offset", self.offset, offsets, 1, 1_000_000),
-            ("distractors", self.distractors, self.kind == K::Needle, 0, LETTERS - 1),
-            ("pairs", self.pairs, mqar, 1, 1_000_000),
-            ("queries", self.queries, mqar, 1, 1_000_000),
-            ("key_len", self.key_len, mqar, 1, 8),
-            ("value_len", self.value_len, mqar, 1, 100),
-            ("hops", self.hops, tracks, 1, LETTERS - 1),
-            ("chains", self.chains, tracks, 1, LETTERS / 2),
-            ("items", self.items, self.kind == K::SelectiveCopy, 1, 1_000_000),
-        ];
-        for (key, value, has_meaning, least, most) in wholes {
-            let is_allowed = |value: &usize| (least..=most).contains(value);
-            of.check(
-                key,
-                value,
-                has_meaning,
-                is_allowed,
-                &format!("it must lie between {least} and {most}"),
-            )?;
+        let whole = |key, value: Option<usize>, least, most| {
+            let is_allowed = value.is_none_or(|value| (least..=most).contains(&value));
+            let allowed = format!("it must lie between {least} and {most}");
+            (key, value.map(|value| value.to_string()), is_allowed, allowed)
+        };
+        let share = |key, value: Option<f64>, is_allowed: fn(f64) -> bool, allowed: &str| {
+            (key, value.map(|value| value.to_string()), value.is_none_or(is_allowed), allowed.to_owned())
+        };
+        let word = |key, value: Option<Value>| (key, value.map(|word| word.to_string()), true, String::new());
+        let rule = self.kind.rule();
+        for (key, value, is_allowed, allowed) in [
+            whole("alphabet", self.alphabet, 2, LETTERS),
+            whole("digits", self.digits, 1, 100),
+            whole("offset", self.offset, 1, 1_000_000),
+            whole("distractors", self.distractors, 0, LETTERS - 1),
+            whole("pairs", self.pairs, 1, 1_000_000),
+            whole("queries", self.queries, 1, 1_000_000),
+            whole("key_len", self.key_len, 1, 8),
+            whole("value_len", self.value_len, 1, 100),
+            whole("hops", self.hops, 1, LETTERS - 1),
+            whole("chains", self.chains, 1, LETTERS / 2),
+            whole("items", self.items, 1, 1_000_000),
+            share("depth", self.depth, |it| (0.0..=1.0).contains(&it), "it must lie between 0 and 1"),
+            share(
+                "ignore",
+                self.ignore,
+                |it| (0.0..1.0).contains(&it),
+                "it must be a share of at least 0 and below 1",
+            ),
+            share("fill", self.fill, |it| it > 0.0 && it < 1.0, "it must be a share above 0 and below 1"),
+            word("filler", self.filler.and_then(|it| Value::try_from(it).ok())),
+            word("score", self.score.and_then(|it| Value::try_from(it).ok())),
+        ] {
+            let Some(value) = value else { continue };
+            let has_meaning = rule.keys.contains(&key) || (key == "alphabet" && rule.alphabet.is_some());
+            let (allowed, hint) = match (has_meaning, is_allowed) {
+                (true, true) => continue,
+                (true, false) => (allowed, "leave it out for the default"),
+                (false, _) => (format!("it has no meaning for `kind = \"{}\"`", self.name()), "remove it"),
+            };
+            return Err(Error::value(&format!("{section}.{key}"), value, allowed).hint(hint));
         }
-        let has_depth = matches!(self.kind, K::Passkey | K::Needle | K::AssocRecall);
-        let below = "it must be a share of at least 0 and below 1";
-        let within = "it must lie between 0 and 1";
-        of.check("depth", self.depth, has_depth, |it| (0.0..=1.0).contains(it), within)?;
-        of.check("ignore", self.ignore, self.kind == K::FlipFlop, |it| (0.0..1.0).contains(it), below)?;
-        let part = "it must be a share above 0 and below 1";
-        of.check("fill", self.fill, mqar, |it| *it > 0.0 && *it < 1.0, part)?;
-        let around = matches!(self.kind, K::Needle | K::Passkey);
-        let word = |value: &Value| value.to_string();
-        let filler = self.filler.and_then(|it| Value::try_from(it).ok()).as_ref().map(word);
-        of.check("filler", filler, around, |_| true, "")?;
-        let score = self.score.and_then(|it| Value::try_from(it).ok()).as_ref().map(word);
-        of.check("score", score, self.scoring().is_some(), |_| true, "")?;
-        if mqar {
-            self.mqar().check(section, self.pairs.is_some())?;
+        match self.kind {
+            TaskKind::Mqar => self.mqar().check(section, self.pairs.is_some()),
+            TaskKind::VariableTracking => self.chains().check(section),
+            _ => Ok(()),
         }
-        if tracks {
-            self.chains().check(section)?;
-        }
-        Ok(())
     }
 
     /// The least tokens a sequence has.
     pub fn shortest(&self) -> usize {
-        use TaskKind as K;
-        match self.kind {
-            K::EvenPairs
-            | K::ParityCheck
-            | K::CycleNavigation
-            | K::ModularArithmetic
-            | K::ModularArithmeticBrackets
-            | K::Copy
-            | K::ReverseString
-            | K::OddsFirst
-            | K::BucketSort => 3,
-            K::DuplicateString
-            | K::MissingDuplicate
-            | K::ComputeSqrt
-            | K::Induction
-            | K::FlipFlop
-            | K::Argmax => 4,
-            K::StackManipulation | K::DupKeyRecall => 5,
-            K::BinaryAddition | K::BinaryMultiplication => 6,
-            K::AssocRecall => 8,
-            K::SolveEquation => 9,
-            K::Needle => self.hay().shortest_needle(),
-            K::Passkey => haystack::PASSKEY_TEXT + 2 * self.digits(),
-            K::FixedOffset => self.offset() + 2,
-            K::NBack => 2 * self.offset() + 2,
-            K::Mqar => self.mqar().shortest(),
-            K::VariableTracking => self.chains().shortest(),
-            K::SelectiveCopy => 2 * self.items() + 1,
-        }
+        (self.kind.rule().shortest)(self)
     }
 
     /// The least tokens of a training sequence where sizes vary.
@@ -338,7 +263,7 @@ impl TaskConfig {
                 Error::value(key, length, allowed).hint(format!("use {} or more", self.shortest() - 1))
             );
         }
-        let most = recall::most_pairs(self.alphabet().unwrap_or(LETTERS));
+        let most = recall::most_pairs(self.symbols());
         if self.kind == TaskKind::AssocRecall && recall::pairs(tokens) > most {
             let allowed =
                 format!("`assoc_recall` has {most} keys, enough for {} tokens", recall::tokens(most));
@@ -353,34 +278,5 @@ impl TaskConfig {
             );
         }
         Ok(())
-    }
-}
-
-/// Where a key stands, and of which kind.
-struct KeyPlace<'a> {
-    section: &'a str,
-    name: &'a str,
-}
-
-impl KeyPlace<'_> {
-    /// Checks a key that may be given.
-    fn check<T: Display>(
-        &self,
-        key: &str,
-        value: Option<T>,
-        has_meaning: bool,
-        is_allowed: impl Fn(&T) -> bool,
-        allowed: &str,
-    ) -> Result<()> {
-        let Some(value) = value else { return Ok(()) };
-        let (place, name) = (format!("{}.{key}", self.section), self.name);
-        if !has_meaning {
-            let allowed = format!("it has no meaning for `kind = \"{name}\"`");
-            return Err(Error::value(&place, value, allowed).hint("remove it"));
-        }
-        if is_allowed(&value) {
-            return Ok(());
-        }
-        Err(Error::value(&place, value, allowed).hint("leave it out for the default"))
     }
 }

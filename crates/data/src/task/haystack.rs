@@ -4,7 +4,7 @@
 //! RULER (Hsieh et al. 2024, arXiv:2404.06654, section 3). A given `depth` puts what is asked for at that share of the
 //! filler, as Liu et al. 2023 do ("Lost in the middle", arXiv:2307.03172).
 
-use super::{Episode, LETTERS, below, digit, distinct, letters};
+use super::{Episode, LETTERS, TaskConfig, below, digit, distinct, letters};
 use crate::embedded;
 use longwave_core::random::Stream;
 use schemars::JsonSchema;
@@ -72,7 +72,8 @@ impl Hay {
 }
 
 /// Filler, the key told somewhere in it, each place equally likely, and the question.
-pub(super) fn passkey(stream: &mut Stream, tokens: usize, digits: usize, hay: Hay) -> Episode {
+pub(super) fn passkey(task: &TaskConfig, stream: &mut Stream, tokens: usize) -> Episode {
+    let (digits, hay) = (task.digits(), task.hay());
     let key: Vec<u8> = (0..digits).map(|_| digit(stream)).collect();
     let filler = tokens - PASSKEY_TEXT - 2 * digits;
     let before = hay.place(stream, filler);
@@ -82,7 +83,8 @@ pub(super) fn passkey(stream: &mut Stream, tokens: usize, digits: usize, hay: Ha
 }
 
 /// Filler, with one `#` and its digit among it and the `#` again at the end; with distractors, other names after other `#`.
-pub(super) fn needle(stream: &mut Stream, tokens: usize, hay: Hay) -> Episode {
+pub(super) fn needle(task: &TaskConfig, stream: &mut Stream, tokens: usize) -> Episode {
+    let hay = task.hay();
     let filler = tokens - hay.shortest_needle();
     let text = hay.text(stream, filler);
     let mut needles = vec![(hay.place(stream, filler), digit(stream))];

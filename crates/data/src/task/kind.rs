@@ -1,13 +1,16 @@
 //! The kinds of tasks.
 
+use super::{Episode, LETTERS, TaskConfig, arithmetic, haystack, mqar, names, recall, strings, symbols};
+use longwave_core::random::Stream;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskKind {
     /// `abca=abca`.
+    #[default]
     Copy,
     /// `abca=abcaabca`.
     DuplicateString,
@@ -69,4 +72,70 @@ pub enum TaskKind {
     /// `a.c.bafccb`: every symbol is followed by the one `offset` symbols before it (Vasylenko et al. 2025, arXiv:2506.16640).
     /// Each is an answer.
     NBack,
+}
+
+/// What a kind is made of.
+pub(super) struct Rule {
+    /// Symbols of strings or keys unless `alphabet` says otherwise; `None` where the kind has its own symbols.
+    pub(super) alphabet: Option<usize>,
+    /// The keys that it has besides those.
+    pub(super) keys: &'static [&'static str],
+    /// The least tokens that a sequence has.
+    pub(super) shortest: fn(&TaskConfig) -> usize,
+    /// A sequence, as long as fits into so many tokens.
+    pub(super) sequence: fn(&TaskConfig, &mut Stream, usize) -> Episode,
+}
+
+impl TaskKind {
+    pub(super) fn rule(self) -> Rule {
+        let rule = |alphabet, keys, shortest, sequence| Rule { alphabet, keys, shortest, sequence };
+        match self {
+            Self::Copy => rule(Some(8), &[], |_| 3, strings::copy),
+            Self::DuplicateString => rule(Some(8), &[], |_| 4, strings::duplicate),
+            Self::ReverseString => rule(Some(8), &[], |_| 3, strings::reverse),
+            Self::OddsFirst => rule(Some(8), &[], |_| 3, strings::odds_first),
+            Self::BucketSort => rule(Some(5), &[], |_| 3, strings::bucket_sort),
+            Self::MissingDuplicate => rule(Some(8), &[], |_| 4, strings::missing_duplicate),
+            Self::EvenPairs => rule(None, &[], |_| 3, strings::even_pairs),
+            Self::ParityCheck => rule(None, &[], |_| 3, strings::parity),
+            Self::CycleNavigation => rule(None, &[], |_| 3, strings::cycle),
+            Self::StackManipulation => rule(None, &[], |_| 5, strings::stack),
+            Self::ModularArithmetic => rule(None, &[], |_| 3, arithmetic::modular),
+            Self::ModularArithmeticBrackets => rule(None, &[], |_| 3, arithmetic::brackets),
+            Self::SolveEquation => rule(None, &[], |_| 9, arithmetic::equation),
+            Self::BinaryAddition => rule(None, &[], |_| 6, arithmetic::addition),
+            Self::BinaryMultiplication => rule(None, &[], |_| 6, arithmetic::multiplication),
+            Self::ComputeSqrt => rule(None, &[], |_| 4, arithmetic::root),
+            Self::Passkey => {
+                let shortest = |task: &TaskConfig| haystack::PASSKEY_TEXT + 2 * task.digits();
+                rule(None, &["digits", "depth", "filler"], shortest, haystack::passkey)
+            }
+            Self::Needle => {
+                let shortest = |task: &TaskConfig| task.hay().shortest_needle();
+                rule(None, &["depth", "distractors", "filler"], shortest, haystack::needle)
+            }
+            Self::Induction => rule(Some(LETTERS), &[], |_| 4, recall::induction),
+            Self::FixedOffset => {
+                rule(Some(LETTERS), &["offset"], |task| task.offset() + 2, recall::fixed_offset)
+            }
+            Self::AssocRecall => rule(Some(LETTERS), &["depth"], |_| 8, recall::assoc),
+            Self::DupKeyRecall => rule(Some(LETTERS), &[], |_| 5, recall::dup_key),
+            Self::FlipFlop => rule(None, &["ignore", "score"], |_| 4, names::flip_flop),
+            Self::Mqar => {
+                let keys = &["pairs", "fill", "queries", "key_len", "value_len", "score"];
+                rule(Some(LETTERS), keys, |task| task.mqar().shortest(), mqar::mqar)
+            }
+            Self::VariableTracking => {
+                let shortest = |task: &TaskConfig| task.chains().shortest();
+                rule(Some(LETTERS), &["hops", "chains"], shortest, names::variable_tracking)
+            }
+            Self::SelectiveCopy => {
+                rule(Some(8), &["items"], |task| 2 * task.items() + 1, symbols::selective_copy)
+            }
+            Self::Argmax => rule(Some(8), &[], |_| 4, symbols::argmax),
+            Self::NBack => {
+                rule(Some(16), &["offset", "score"], |task| 2 * task.offset() + 2, symbols::n_back)
+            }
+        }
+    }
 }

@@ -73,46 +73,11 @@ pub struct Questions {
 impl TaskConfig {
     /// One sequence, as long as fits into `tokens`, with the answers that are scored.
     fn episode(&self, stream: &mut Stream, tokens: usize) -> Episode {
-        let mut episode = self.sequence(stream, tokens);
+        let mut episode = (self.kind.rule().sequence)(self, stream, tokens);
         if self.scoring() == Some(Scoring::Last) {
             episode.answers.drain(..episode.answers.len() - 1);
         }
         episode
-    }
-
-    fn sequence(&self, stream: &mut Stream, tokens: usize) -> Episode {
-        use TaskKind as K;
-        let alphabet = self.alphabet().unwrap_or(2);
-        match self.kind {
-            K::Copy => strings::copy(stream, tokens, alphabet),
-            K::DuplicateString => strings::duplicate(stream, tokens, alphabet),
-            K::ReverseString => strings::reverse(stream, tokens, alphabet),
-            K::OddsFirst => strings::odds_first(stream, tokens, alphabet),
-            K::BucketSort => strings::bucket_sort(stream, tokens, alphabet),
-            K::MissingDuplicate => strings::missing_duplicate(stream, tokens, alphabet),
-            K::EvenPairs => strings::even_pairs(stream, tokens),
-            K::ParityCheck => strings::parity(stream, tokens),
-            K::CycleNavigation => strings::cycle(stream, tokens),
-            K::StackManipulation => strings::stack(stream, tokens),
-            K::ModularArithmetic => arithmetic::modular(stream, tokens),
-            K::ModularArithmeticBrackets => arithmetic::brackets(stream, tokens),
-            K::SolveEquation => arithmetic::equation(stream, tokens),
-            K::BinaryAddition => arithmetic::addition(stream, tokens),
-            K::BinaryMultiplication => arithmetic::multiplication(stream, tokens),
-            K::ComputeSqrt => arithmetic::root(stream, tokens),
-            K::Passkey => haystack::passkey(stream, tokens, self.digits(), self.hay()),
-            K::Needle => haystack::needle(stream, tokens, self.hay()),
-            K::Induction => recall::induction(stream, tokens, alphabet),
-            K::FixedOffset => recall::fixed_offset(stream, tokens, alphabet, self.offset()),
-            K::AssocRecall => recall::assoc(stream, tokens, alphabet, self.depth),
-            K::DupKeyRecall => recall::dup_key(stream, tokens, alphabet),
-            K::FlipFlop => names::flip_flop(stream, tokens, self.ignore()),
-            K::Mqar => mqar::mqar(stream, tokens, self.mqar()),
-            K::VariableTracking => names::variable_tracking(stream, tokens, self.chains()),
-            K::SelectiveCopy => symbols::selective_copy(stream, tokens, alphabet, self.items()),
-            K::Argmax => symbols::argmax(stream, tokens, alphabet),
-            K::NBack => symbols::n_back(stream, tokens, alphabet, self.offset()),
-        }
     }
 
     /// The training batch of `step`: `batch` sequences in rows of `length` inputs and, one token further,
@@ -177,15 +142,12 @@ impl TaskConfig {
     /// split and length are drawn for themselves.
     pub fn questions(&self, split: Split, count: usize, length: usize) -> Result<Questions> {
         self.check_length("evaluate.lengths", length)?;
-        let mut documents = Vec::with_capacity(count);
-        let mut answers = Vec::with_capacity(count);
-        for index in 0..count {
+        let one = |index: usize| {
             let mut stream = Stream::new(self.seed, &format!("task {split} {length}"), index as u64);
-            let episode = self.episode(&mut stream, length + 1);
-            answers.push(episode.answers);
-            documents
-                .push((index.to_string(), episode.tokens.into_iter().map(u32::from).collect::<Vec<_>>()));
-        }
+            let Episode { tokens, answers } = self.episode(&mut stream, length + 1);
+            ((index.to_string(), tokens.into_iter().map(u32::from).collect::<Vec<_>>()), answers)
+        };
+        let (documents, answers): (Vec<_>, Vec<_>) = (0..count).map(one).unzip();
         let documents: Vec<(&str, &[u32])> =
             documents.iter().map(|(name, tokens)| (name.as_str(), tokens.as_slice())).collect();
         Ok(Questions { tokens: TokenFile::from_documents(&documents), answers })

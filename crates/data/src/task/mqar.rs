@@ -8,14 +8,13 @@
 //! keys are asked for unless `queries` says otherwise. With `fill` the pairs take a share of the text, and with longer keys and values it is the recall of several
 //! tokens of Vasylenko et al. 2025 (arXiv:2506.16640): `fill = 0.8`, `key_len = 2`, `value_len = 2`, 4 questions.
 
-use super::{Episode, digit, distinct};
+use super::{Episode, TaskConfig, digit, distinct};
 use longwave_core::random::Stream;
 use longwave_core::{Error, Result};
 
 /// Between questions.
 const BLANK: u8 = b'.';
 
-/// The form of a sequence.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Form {
     pub(super) pairs: usize,
@@ -94,7 +93,8 @@ impl Form {
     }
 }
 
-pub(super) fn mqar(stream: &mut Stream, tokens: usize, form: Form) -> Episode {
+pub(super) fn mqar(task: &TaskConfig, stream: &mut Stream, tokens: usize) -> Episode {
+    let form = task.mqar();
     let count = form.pairs_of(tokens);
     let keys = distinct(stream, count, form.most_pairs());
     let pairs: Vec<(Vec<u8>, Vec<u8>)> = keys

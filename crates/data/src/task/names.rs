@@ -1,6 +1,6 @@
 //! What a bit or a name stands for by now.
 
-use super::{Episode, below, chosen, digit, distinct};
+use super::{Episode, TaskConfig, below, chosen, digit, distinct};
 use longwave_core::random::Stream;
 use longwave_core::{Error, Result};
 
@@ -11,8 +11,8 @@ const STATEMENT: usize = 4;
 
 /// Pairs of an instruction and a bit. The first one writes and the last one reads; the others are drawn for themselves, as in
 /// Liu et al. 2023 (arXiv:2306.00946, definition of FFL): `ignore` with its chance, and `w` and `r` with half the rest each.
-pub(super) fn flip_flop(stream: &mut Stream, tokens: usize, ignore: f64) -> Episode {
-    let count = tokens / 2;
+pub(super) fn flip_flop(task: &TaskConfig, stream: &mut Stream, tokens: usize) -> Episode {
+    let (count, ignore) = (tokens / 2, task.ignore());
     let (mut text, mut answers, mut written) = (Vec::with_capacity(tokens), Vec::new(), b'0');
     for index in 0..count {
         let drawn = stream.uniform();
@@ -36,7 +36,6 @@ pub(super) fn flip_flop(stream: &mut Stream, tokens: usize, ignore: f64) -> Epis
     Episode { tokens: text, answers }
 }
 
-/// The form of `variable_tracking`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chains {
     pub(super) count: usize,
@@ -72,7 +71,8 @@ impl Chains {
 /// Chains of statements, `a=7;` then `b=a;` then `c=b;`, each in its order and mixed with the others at random places among
 /// blanks; then the last name of one chain is asked for. RULER (arXiv:2404.06654, section 3.2) asks for all names of a value; here it
 /// is the value of a name, so that the answer is one token.
-pub(super) fn variable_tracking(stream: &mut Stream, tokens: usize, form: Chains) -> Episode {
+pub(super) fn variable_tracking(task: &TaskConfig, stream: &mut Stream, tokens: usize) -> Episode {
+    let form = task.chains();
     let count = form.statements();
     let names: Vec<u8> =
         distinct(stream, count, form.names).into_iter().map(|name| b'a' + name as u8).collect();

@@ -1,10 +1,11 @@
 //! Something said once, asked for at the end.
 
-use super::{Episode, below, digit, letters};
+use super::{Episode, TaskConfig, below, digit, letters};
 use longwave_core::random::Stream;
 
 /// Random letters; the last one occurs once before, and what followed it then follows again.
-pub(super) fn induction(stream: &mut Stream, tokens: usize, alphabet: usize) -> Episode {
+pub(super) fn induction(task: &TaskConfig, stream: &mut Stream, tokens: usize) -> Episode {
+    let alphabet = task.symbols();
     let query = below(stream, alphabet) as u8;
     // The other letters: one less, those from the query on moved up by one.
     let mut prompt = letters(stream, tokens - 2, alphabet - 1);
@@ -18,9 +19,9 @@ pub(super) fn induction(stream: &mut Stream, tokens: usize, alphabet: usize) -> 
     Episode::new(prompt, [answer])
 }
 
-pub(super) fn fixed_offset(stream: &mut Stream, tokens: usize, alphabet: usize, offset: usize) -> Episode {
-    let mut prompt = letters(stream, tokens - 2, alphabet);
-    let answer = prompt[prompt.len() - offset];
+pub(super) fn fixed_offset(task: &TaskConfig, stream: &mut Stream, tokens: usize) -> Episode {
+    let mut prompt = letters(stream, tokens - 2, task.symbols());
+    let answer = prompt[prompt.len() - task.offset()];
     prompt.push(b'=');
     Episode::new(prompt, [answer])
 }
@@ -44,8 +45,8 @@ pub(super) fn most_pairs(alphabet: usize) -> usize {
 }
 
 /// Pairs, and the question of one. A given `depth` asks for the pair at that share of the way, others being alike.
-pub(super) fn assoc(stream: &mut Stream, tokens: usize, alphabet: usize, depth: Option<f64>) -> Episode {
-    let count = pairs(tokens);
+pub(super) fn assoc(task: &TaskConfig, stream: &mut Stream, tokens: usize) -> Episode {
+    let (count, alphabet) = (pairs(tokens), task.symbols());
     // The beginning of a shuffle: different keys, each choice equally likely.
     let mut keys: Vec<usize> = (0..most_pairs(alphabet)).collect();
     let mut prompt = Vec::with_capacity(tokens);
@@ -59,13 +60,14 @@ pub(super) fn assoc(stream: &mut Stream, tokens: usize, alphabet: usize, depth: 
         told.push((key, value));
     }
     let drawn = below(stream, count);
-    let asked = depth.map_or(drawn, |depth| (depth * (count - 1) as f64).round() as usize);
+    let asked = task.depth.map_or(drawn, |depth| (depth * (count - 1) as f64).round() as usize);
     let (key, value) = told[asked];
     prompt.extend([b'?', key[0], key[1]]);
     Episode::new(prompt, [value])
 }
 
-pub(super) fn dup_key(stream: &mut Stream, tokens: usize, alphabet: usize) -> Episode {
+pub(super) fn dup_key(task: &TaskConfig, stream: &mut Stream, tokens: usize) -> Episode {
+    let alphabet = task.symbols();
     let mut told: Vec<Option<u8>> = vec![None; alphabet];
     let mut prompt = Vec::with_capacity(tokens);
     for _ in 0..(tokens - 3) / 2 {

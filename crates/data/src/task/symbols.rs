@@ -1,11 +1,12 @@
 //! Symbols picked from many by what they are, or by where they stand.
 
-use super::{Episode, below, chosen, digit, letters};
+use super::{Episode, TaskConfig, below, chosen, digit, letters};
 use longwave_core::random::Stream;
 
 /// Letters at random places among blanks, and the same letters in their order.
-pub(super) fn selective_copy(stream: &mut Stream, tokens: usize, alphabet: usize, items: usize) -> Episode {
-    let wanted = letters(stream, items, alphabet);
+pub(super) fn selective_copy(task: &TaskConfig, stream: &mut Stream, tokens: usize) -> Episode {
+    let items = task.items();
+    let wanted = letters(stream, items, task.symbols());
     let mut prompt = vec![b'.'; tokens - 1 - items];
     for (&letter, place) in wanted.iter().zip(chosen(stream, items, prompt.len())) {
         prompt[place] = letter;
@@ -16,9 +17,9 @@ pub(super) fn selective_copy(stream: &mut Stream, tokens: usize, alphabet: usize
 
 /// Pairs of a letter and a digit, and the digit of the largest letter. That letter is drawn first and the others below it, so that
 /// there is one, and that a longer text does not make it larger.
-pub(super) fn argmax(stream: &mut Stream, tokens: usize, alphabet: usize) -> Episode {
+pub(super) fn argmax(task: &TaskConfig, stream: &mut Stream, tokens: usize) -> Episode {
     let count = (tokens - 2) / 2;
-    let (largest, place) = (1 + below(stream, alphabet - 1), below(stream, count));
+    let (largest, place) = (1 + below(stream, task.symbols() - 1), below(stream, count));
     let (mut prompt, mut answer) = (Vec::with_capacity(tokens), 0);
     for index in 0..count {
         let (lesser, class) = (below(stream, largest), digit(stream));
@@ -33,8 +34,8 @@ pub(super) fn argmax(stream: &mut Stream, tokens: usize, alphabet: usize) -> Epi
 }
 
 /// Symbols, each followed by the one `offset` symbols before it; by `.` where there is none yet.
-pub(super) fn n_back(stream: &mut Stream, tokens: usize, alphabet: usize, offset: usize) -> Episode {
-    let symbols = letters(stream, tokens / 2, alphabet);
+pub(super) fn n_back(task: &TaskConfig, stream: &mut Stream, tokens: usize) -> Episode {
+    let (symbols, offset) = (letters(stream, tokens / 2, task.symbols()), task.offset());
     let (mut text, mut answers) = (Vec::with_capacity(tokens), Vec::new());
     for (index, &symbol) in symbols.iter().enumerate() {
         text.push(symbol);

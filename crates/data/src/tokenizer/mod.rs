@@ -25,16 +25,10 @@ pub(crate) struct Encoded {
     pub(crate) unread: Unread,
 }
 
-/// Turns text into token ids and back.
 #[derive(Clone, Debug)]
 pub struct Tokenizer {
-    kind: Vocabulary,
-}
-
-#[derive(Clone, Debug)]
-enum Vocabulary {
-    Bytes,
-    Model(Arc<Model>),
+    /// `None` of bytes, which are their own tokens.
+    model: Option<Arc<Model>>,
 }
 
 #[derive(Debug)]
@@ -54,7 +48,7 @@ struct Model {
 impl Tokenizer {
     /// One token per byte; the id is the byte.
     pub fn bytes() -> Self {
-        Self { kind: Vocabulary::Bytes }
+        Self { model: None }
     }
 
     /// Reads a `tokenizer.json` (as written by [`Tokenizer::save`] or any other program). What would make
@@ -108,44 +102,34 @@ impl Tokenizer {
         let (may_delete, merged) = (unread::may_delete(normalizer), unread::merged(normalizer));
         let joins_bytes = bytes::joins(&json["decoder"]);
         let model = Model { inner, vocab_size, token_bytes, unknown, may_delete, merged, joins_bytes };
-        Ok(Self { kind: Vocabulary::Model(Arc::new(model)) })
+        Ok(Self { model: Some(Arc::new(model)) })
     }
 
     /// Number of ids: one more than the largest.
     pub fn vocab_size(&self) -> usize {
-        match &self.kind {
-            Vocabulary::Bytes => BYTES,
-            Vocabulary::Model(model) => model.vocab_size,
-        }
+        self.model.as_ref().map_or(BYTES, |model| model.vocab_size)
     }
 
     /// The token that stands for every piece of text that the tokenizer does not know.
     pub fn unknown(&self) -> Option<u32> {
-        match &self.kind {
-            Vocabulary::Bytes => None,
-            Vocabulary::Model(model) => model.unknown,
-        }
+        self.model.as_ref()?.unknown
     }
 
     /// The ids that have a token, in order: a vocabulary may have gaps.
     pub fn ids(&self) -> Vec<u32> {
-        match &self.kind {
-            Vocabulary::Bytes => (0..BYTES as u32).collect(),
-            Vocabulary::Model(model) => {
-                let mut ids: Vec<u32> = model.inner.get_vocab(true).into_values().collect();
-                ids.sort_unstable();
-                ids.dedup();
-                ids
-            }
-        }
+        let Some(model) = &self.model else { return (0..BYTES as u32).collect() };
+        let mut ids: Vec<u32> = model.inner.get_vocab(true).into_values().collect();
+        ids.sort_unstable();
+        ids.dedup();
+        ids
     }
 
     /// The id of a token, written as its tokenizer has it; a special one too.
     pub fn id(&self, token: &str) -> Option<u32> {
-        match (&self.kind, token.as_bytes()) {
-            (Vocabulary::Bytes, [byte]) => Some(u32::from(*byte)),
-            (Vocabulary::Bytes, _) => None,
-            (Vocabulary::Model(model), _) => model.inner.token_to_id(token),
+        match (&self.model, token.as_bytes()) {
+            (Some(model), _) => model.inner.token_to_id(token),
+            (None, [byte]) => Some(u32::from(*byte)),
+            (None, _) => None,
         }
     }
 
@@ -162,21 +146,14 @@ impl Tokenizer {
 
     /// The tokens of a text. Nothing is added at its ends, whatever the tokenizer would add there.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>> {
-        Ok(match &self.kind {
-            Vocabulary::Bytes => text.bytes().map(u32::from).collect(),
-            Vocabulary::Model(model) => guarded(|| model.inner.encode_fast(text, false))?
-                .map_err(|error| cannot_encode(&error))?
-                .get_ids()
-                .to_vec(),
-        })
+        let Some(model) = &self.model else { return Ok(text.bytes().map(u32::from).collect()) };
+        let encoding = guarded(|| model.inner.encode_fast(text, false))?;
+        Ok(encoding.map_err(|error| cannot_encode(&error))?.get_ids().to_vec())
     }
 
     /// What the tokenizer makes equal though a reader tells it apart, in words.
     pub(crate) fn merged(&self) -> &[&'static str] {
-        match &self.kind {
-            Vocabulary::Bytes => &[],
-            Vocabulary::Model(model) => &model.merged,
-        }
+        self.model.as_ref().map_or(&[], |model| &model.merged)
     }
 
     /// How much of a text its tokens do not stand for.
@@ -192,26 +169,18 @@ impl Tokenizer {
             return Err(Error::failed(format!("token {id} is not in the vocabulary of {size} entries"))
                 .hint("the tokens come from another tokenizer"));
         }
-        match &self.kind {
-            Vocabulary::Bytes => {
-                let bytes: Vec<u8> = ids.iter().map(|&id| id as u8).collect();
-                Ok(String::from_utf8_lossy(&bytes).into_owned())
-            }
-            Vocabulary::Model(model) => {
-                guarded(|| model.inner.decode(ids, false))?.map_err(|error| Error::failed(error.to_string()))
-            }
-        }
+        let Some(model) = &self.model else {
+            let bytes: Vec<u8> = ids.iter().map(|&id| id as u8).collect();
+            return Ok(String::from_utf8_lossy(&bytes).into_owned());
+        };
+        guarded(|| model.inner.decode(ids, false))?.map_err(|error| Error::failed(error.to_string()))
     }
 
     /// Whether a token is a byte, which the decoder joins with the bytes beside it: they are one text, and none of it is certain
     /// before the last of them.
     pub(crate) fn is_joined_byte(&self, id: u32) -> bool {
-        match &self.kind {
-            Vocabulary::Model(model) if model.joins_bytes => {
-                model.inner.id_to_token(id).is_some_and(|token| bytes::is_byte(&token))
-            }
-            _ => false,
-        }
+        let joining = self.model.as_ref().filter(|model| model.joins_bytes);
+        joining.and_then(|model| model.inner.id_to_token(id)).is_some_and(|token| bytes::is_byte(&token))
     }
 
     /// Writes a `tokenizer.json` that [`Tokenizer::load`] and the `tokenizers` library read.
@@ -221,31 +190,24 @@ impl Tokenizer {
 
     /// The content of the `tokenizer.json` that [`Tokenizer::save`] writes.
     pub fn to_json(&self) -> Result<String> {
-        match &self.kind {
-            Vocabulary::Bytes => {
-                serde_json::to_string_pretty(&bytes_json()).map_err(|error| Error::failed(error.to_string()))
-            }
-            Vocabulary::Model(model) => {
-                model.inner.to_string(true).map_err(|error| Error::failed(error.to_string()))
-            }
+        match &self.model {
+            None => Ok(format!("{:#}", bytes_json())),
+            Some(model) => model.inner.to_string(true).map_err(|error| Error::failed(error.to_string())),
         }
     }
 
     /// Whether documents must be UTF-8.
     pub(crate) fn needs_text(&self) -> bool {
-        matches!(self.kind, Vocabulary::Model(_))
+        self.model.is_some()
     }
 
     pub(crate) fn token_bytes(&self) -> TokenBytes {
-        match &self.kind {
-            Vocabulary::Bytes => TokenBytes::One,
-            Vocabulary::Model(model) => model.token_bytes.clone(),
-        }
+        self.model.as_ref().map_or(TokenBytes::One, |model| model.token_bytes.clone())
     }
 
     /// The tokens of several texts, computed in parallel.
     pub(crate) fn encode_all(&self, texts: &[String]) -> Result<Vec<Encoded>> {
-        let Vocabulary::Model(model) = &self.kind else {
+        let Some(model) = &self.model else {
             return Ok(texts.iter().map(|text| Encoded::of_bytes(text.as_bytes())).collect());
         };
         let inputs: Vec<&str> = texts.iter().map(String::as_str).collect();
@@ -296,7 +258,6 @@ impl Model {
     }
 }
 
-/// Calls the library of tokenizers.
 fn guarded<T>(call: impl FnOnce() -> T) -> Result<T> {
     crate::guarded::guarded("tokenizers", call)
         .map_err(|error| error.hint("write the tokenizer.json again with the `tokenizers` library"))
@@ -311,6 +272,7 @@ fn cannot_encode(error: &tokenizers::Error) -> Error {
 mod tests {
     use super::bytes::byte_character;
     use super::*;
+    use crate::testing::tokenizer;
     use serde_json::json;
     use tokenizers::pre_tokenizers::byte_level::ByteLevel;
 
@@ -336,30 +298,25 @@ mod tests {
         let ids = library.encode(TEXT, false).unwrap().get_ids().to_vec();
         assert_eq!(ids, Tokenizer::bytes().encode(TEXT).unwrap());
         assert_eq!(library.decode(&ids, false).unwrap(), TEXT);
-        assert!(matches!(Tokenizer::load(&path).unwrap().kind, Vocabulary::Bytes));
+        assert!(Tokenizer::load(&path).unwrap().model.is_none());
         let alphabet = ByteLevel::alphabet();
         assert!((0..=255).all(|byte| alphabet.contains(&byte_character(byte))));
     }
 
     /// A word-level tokenizer that lower-cases, pads and truncates.
-    fn word_level() -> String {
+    fn word_level() -> Value {
         json!({
-            "version": "1.0",
             "truncation": { "direction": "Right", "max_length": 2, "strategy": "LongestFirst", "stride": 0 },
             "padding": { "strategy": { "Fixed": 9 }, "direction": "Right", "pad_to_multiple_of": null,
                          "pad_id": 0, "pad_type_id": 0, "pad_token": "[UNK]" },
-            "added_tokens": [], "normalizer": { "type": "Lowercase" },
-            "pre_tokenizer": { "type": "Whitespace" }, "post_processor": null, "decoder": null,
-            "model": {
-                "type": "WordLevel", "vocab": { "[UNK]": 0, "käse": 1, "und": 5 }, "unk_token": "[UNK]",
-            },
+            "normalizer": { "type": "Lowercase" }, "pre_tokenizer": { "type": "Whitespace" },
+            "model": { "type": "WordLevel", "vocab": { "[UNK]": 0, "käse": 1, "und": 5 }, "unk_token": "[UNK]" },
         })
-        .to_string()
     }
 
     #[test]
     fn any_tokenizer_of_the_library_is_read() {
-        let tokenizer = Tokenizer::from_json(&word_level()).unwrap();
+        let tokenizer = Tokenizer::from_json(&tokenizer(word_level()).to_string()).unwrap();
         assert_eq!(tokenizer.vocab_size(), 6);
         assert_eq!(tokenizer.encode("Käse und  Brot ").unwrap(), [1, 5, 0]);
         let encoded = tokenizer.encode_all(&["  Käse und  Brot ".to_owned()]).unwrap();

@@ -146,22 +146,11 @@ pub(super) fn by_token(lost: &[Range<usize>], bytes: &[u32]) -> Vec<(usize, u32)
 mod tests {
     use super::super::Tokenizer;
     use super::*;
+    use crate::testing;
     use serde_json::json;
 
-    /// A BPE of the letters a to m that has no unknown token, after a normalizer.
-    fn half_an_alphabet(normalizer: Value, unknown: bool) -> Tokenizer {
-        let mut vocab: serde_json::Map<String, Value> =
-            ('a'..='m').enumerate().map(|(id, letter)| (letter.to_string(), json!(id))).collect();
-        if unknown {
-            vocab.insert("?".to_owned(), json!(13));
-        }
-        let json = json!({
-            "version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": normalizer,
-            "pre_tokenizer": { "type": "Whitespace" }, "post_processor": null, "decoder": null,
-            "model": { "type": "BPE", "dropout": null, "unk_token": unknown.then_some("?"), "fuse_unk": true,
-                       "continuing_subword_prefix": null, "end_of_word_suffix": null, "byte_fallback": false,
-                       "ignore_merges": false, "vocab": vocab, "merges": [] },
-        });
+    fn half_an_alphabet(normalizer: &Value, unknown: Option<&str>) -> Tokenizer {
+        let json = testing::half_an_alphabet(normalizer, unknown);
         Tokenizer::from_json(&json.to_string()).unwrap()
     }
 
@@ -172,7 +161,7 @@ mod tests {
 
     #[test]
     fn dropped_letters_are_counted_and_blanks_between_words_are_not() {
-        let tokenizer = half_an_alphabet(Value::Null, false);
+        let tokenizer = half_an_alphabet(&Value::Null, None);
         assert_eq!(unread(&tokenizer, "zzz a"), [5, 0, 3]);
         assert_eq!(unread(&tokenizer, "bad  cab\n"), [9, 0, 0]);
         assert_eq!(unread(&tokenizer, "zabéd"), [6, 0, 3]);
@@ -183,7 +172,7 @@ mod tests {
 
     #[test]
     fn unknown_text_is_counted_in_bytes_however_few_tokens_stand_for_it() {
-        let tokenizer = half_an_alphabet(Value::Null, true);
+        let tokenizer = half_an_alphabet(&Value::Null, Some("?"));
         assert_eq!(tokenizer.encode("abc 日本語日本語").unwrap(), [0, 1, 2, 13]);
         assert_eq!(unread(&tokenizer, "abc 日本語日本語"), [22, 18, 0]);
     }
@@ -200,7 +189,7 @@ mod tests {
             (json!({ "type": "Strip", "strip_left": true, "strip_right": true }), "  ab ", [5, 0, 3]),
             (json!({ "type": "NFC" }), "ab", [2, 0, 0]),
         ] {
-            assert_eq!(unread(&half_an_alphabet(normalizer.clone(), false), text), expected, "{normalizer}");
+            assert_eq!(unread(&half_an_alphabet(&normalizer, None), text), expected, "{normalizer}");
         }
     }
 

@@ -163,7 +163,6 @@ impl TrainConfig {
         self.schedule_steps.unwrap_or(self.steps)
     }
 
-    /// Steps of the warm-up.
     pub fn warmup_steps(&self) -> u64 {
         self.warmup.of(self.planned_steps())
     }
@@ -173,7 +172,6 @@ impl TrainConfig {
         self.decay.of(self.steps)
     }
 
-    /// Steps between validations.
     pub fn validate_every(&self) -> u64 {
         self.validate_every.unwrap_or(self.steps / 10).max(1)
     }
@@ -183,7 +181,6 @@ impl TrainConfig {
         step.is_multiple_of(self.validate_every()) || step == self.steps
     }
 
-    /// Steps between checkpoints.
     pub fn checkpoint_every(&self) -> u64 {
         self.checkpoint_every.unwrap_or_else(|| self.validate_every()).max(1)
     }

@@ -13,7 +13,6 @@ use std::path::Path;
 /// The folder of the curves of a training, below that of the run.
 pub const FOLDER: &str = "tensorboard/train";
 
-/// The event file of a training.
 #[derive(Debug)]
 pub(crate) struct Live {
     file: Option<File>,
@@ -29,7 +28,6 @@ impl Live {
         Self { file: file.ok() }
     }
 
-    /// Adds the record of a step.
     pub(crate) fn push(&mut self, step: u64, record: &[u8]) {
         let Some(file) = &mut self.file else { return };
         if let Err(error) = file.write_all(record) {

@@ -9,7 +9,6 @@
 use longwave_kernels::Precision;
 use serde::{Deserialize, Serialize};
 
-/// The first factor.
 const FIRST: f64 = 65_536.0;
 
 /// Steps in a row without an overflow after which the factor is doubled.

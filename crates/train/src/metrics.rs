@@ -7,45 +7,32 @@
 use crate::live::Live;
 use crate::validated::Validated;
 use longwave_core::file::existing_folder;
-use longwave_core::{Error, Result, event_file, file, line_count, memory_check, sealed_line};
+use longwave_core::{Error, Result, event_file, file, line_count, memory_check, sealed_line, written};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 pub const FORMAT: u32 = 1;
 
-/// One optimizer step.
+/// One optimizer step; [`FIELDS`] says what each field is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Metric {
-    /// [`FORMAT`].
     pub format: u32,
-    /// The stage: 0 is `[train]`, n the n-th `[[stage]]`.
     #[serde(default)]
     pub stage: usize,
-    /// Steps done in all stages, this one included.
     pub step: u64,
-    /// Training tokens read so far.
     pub tokens: u64,
-    /// Mean loss of the step's batch, nats a token.
     pub loss: f64,
-    /// The learning rate of the step.
     pub learning_rate: f64,
-    /// Norm of the gradient before clipping; 0 where the step was left out.
     pub gradient_norm: f64,
-    /// What the loss was multiplied by; absent where nothing is scaled.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub loss_scale: Option<f64>,
-    /// The step was left out: its gradients overflowed.
     #[serde(skip_serializing_if = "longwave_core::config::is_default", default)]
     pub skipped: bool,
-    /// Batches that were left out between the step before and this one, because a loss or a gradient was not finite.
     #[serde(skip_serializing_if = "longwave_core::config::is_default", default)]
     pub skipped_batches: u64,
-    /// Loss on the validation split after the step, nats a token.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub valid_loss: Option<f64>,
-    /// Seconds that the step took, with the validation after it.
     pub seconds: f64,
-    /// Memory of the machine that the process held after the step, in MiB; absent where the system does not say.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub resident_mib: Option<f64>,
 }
@@ -128,9 +115,7 @@ impl Metrics {
 
     /// Adds a line; it reaches the disk with the next [`flush`](Self::flush).
     pub fn push(&mut self, metric: &Metric) -> Result<()> {
-        let line = serde_json::to_string(metric).map_err(|error| {
-            Error::failed(format!("step {} cannot be written as JSON: {error}", metric.step))
-        })?;
+        let line = written::json(format!("step {}", metric.step), metric)?;
         self.pending.extend([sealed_line::seal(&line).as_str(), "\n"]);
         self.live.push(metric.step, &metric.event(event_file::now()));
         Ok(())
@@ -200,9 +185,8 @@ fn kept(path: &Path, step: u64) -> Result<(String, Vec<Metric>)> {
             // A line that a kill cut short is past the checkpoint, and so is all after it.
             Err(_) if last >= step => break,
             Err(why) => {
-                return Err(
-                    Error::failed(format!("`{shown}` line {number} is no step's metrics: {why}")).hint(hint)
-                );
+                let text = format!("`{shown}` line {number} is no step's metrics: {why}");
+                return Err(Error::failed(text).hint(hint));
             }
         }
     }

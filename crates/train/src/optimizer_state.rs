@@ -10,7 +10,6 @@ use longwave_model::Gpt;
 /// What is kept of one parameter, by name.
 pub type State = Vec<(&'static str, Tensor<1>)>;
 
-/// The optimizer of a run, with what it keeps.
 #[derive(Clone, Debug)]
 pub struct Optimizer {
     config: OptimizerConfig,

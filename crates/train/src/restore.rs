@@ -5,7 +5,7 @@ use crate::run_config::RunConfig;
 use crate::stage::StageConfig;
 use burn::module::Module;
 use burn::tensor::Device;
-use longwave_core::{Error, Result};
+use longwave_core::{Error, Result, written};
 use longwave_data::Tokenizer;
 use longwave_model::Gpt;
 use longwave_model::resolved::Resolved;
@@ -73,9 +73,7 @@ pub(crate) fn recorded(config: &RunConfig, stage: usize) -> Result<Vec<StageRead
     config.stages[..stage]
         .iter()
         .map(|stage| {
-            let extend = serde_json::to_value(&stage.extend).map_err(|error| {
-                Error::failed(format!("`{}` cannot be written as JSON: {error}", stage.extend.kind()))
-            })?;
+            let extend = written::json_value(format!("`{}`", stage.extend.kind()), &stage.extend)?;
             Ok(StageReading { length: stage.train.length, extend, head_scale: stage.trained.head_scale() })
         })
         .collect()

@@ -4,9 +4,8 @@ use crate::config::TrainConfig;
 use crate::imported::Imported;
 use crate::stage::{OptimizerState, StageConfig, TrainedPart};
 use burn::tensor::Device;
-use longwave_core::canonical;
 use longwave_core::file::sha256_of;
-use longwave_core::{Error, Result};
+use longwave_core::{Result, canonical, written};
 use longwave_data::DataConfig;
 use longwave_kernels::Precision;
 use longwave_model::ModelConfig;
@@ -48,25 +47,16 @@ pub(crate) fn changes_no_step(key: &str, has_patience: bool) -> bool {
 
 impl RunConfig {
     /// Training by stage: 0 is `[train]`, n the n-th `[[stage]]`.
-    ///
-    /// # Panics
-    /// There is no such stage.
     pub fn stage(&self, stage: usize) -> &TrainConfig {
         if stage == 0 { &self.train } else { &self.stages[stage - 1].train }
     }
 
     /// The same, to be changed.
-    ///
-    /// # Panics
-    /// There is no such stage.
     pub fn stage_mut(&mut self, stage: usize) -> &mut TrainConfig {
         if stage == 0 { &mut self.train } else { &mut self.stages[stage - 1].train }
     }
 
     /// Which parameters a stage trains: all of them in `[train]`.
-    ///
-    /// # Panics
-    /// There is no such stage.
     pub fn trained_part(&self, stage: usize) -> &TrainedPart {
         if stage == 0 { &TrainedPart::All } else { &self.stages[stage - 1].trained }
     }
@@ -93,12 +83,10 @@ impl RunConfig {
         self.stages.len()
     }
 
-    /// Optimizer steps before a stage begins.
     pub fn steps_before(&self, stage: usize) -> u64 {
         (0..stage).map(|stage| self.stage(stage).steps).sum()
     }
 
-    /// Optimizer steps of all stages.
     pub fn total_steps(&self) -> u64 {
         self.steps_before(self.last_stage() + 1)
     }
@@ -114,7 +102,6 @@ impl RunConfig {
         (0..=self.last_stage()).flat_map(of_stage).filter(|step| *step < total).collect()
     }
 
-    /// Training tokens read before a stage begins.
     pub fn tokens_before(&self, stage: usize) -> u64 {
         (0..stage).map(|stage| self.stage(stage).steps * self.stage(stage).batch_tokens as u64).sum()
     }
@@ -142,10 +129,7 @@ impl RunConfig {
 
     /// The document with every default written out.
     pub fn to_table(&self) -> Result<Table> {
-        match Value::try_from(self) {
-            Ok(Value::Table(table)) => Ok(table),
-            Ok(_) | Err(_) => Err(Error::failed("the config cannot be written as TOML")),
-        }
+        written::toml_table("the config", self)
     }
 
     /// Identifies what is trained on which data: SHA-256 over data, model, position, train, stages and
@@ -172,9 +156,7 @@ impl RunConfig {
                 keys.retain(|key, _| !changes_no_step(key, has_patience));
             }
         }
-        let value = serde_json::to_value(&table)
-            .map_err(|error| Error::failed(format!("the config cannot be hashed: {error}")))?;
-        let (before, after) = canonical::around(value, "seed");
+        let (before, after) = canonical::around(written::json_value("the config", &table)?, "seed");
         Ok(move |seed: u64| sha256_of(format!("{before}{seed}{after}").as_bytes())[..16].to_owned())
     }
 

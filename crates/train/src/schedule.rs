@@ -22,7 +22,6 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// The schedule of a stage.
     pub fn new(config: &TrainConfig) -> Self {
         let warmup = config.warmup_steps();
         let (stable, end) = match config.schedule {

@@ -9,7 +9,7 @@
 
 use crate::config::TrainConfig;
 use longwave_core::config::{kind_and_rest, read, unknown_key, unknown_kind};
-use longwave_core::{Error, Result};
+use longwave_core::{Error, Result, written};
 use longwave_position::reading::LEAST_HEAD_SCALE;
 use longwave_position::{ExtensionConfig, Lengths, Tokens};
 use schemars::generate::SchemaGenerator;
@@ -180,19 +180,16 @@ impl StageConfig {
             keep_checkpoints: None,
             ..first.clone()
         };
-        let Ok(Value::Table(mut keys)) = Value::try_from(&inherited) else {
-            return Err(Error::failed("the keys of `[train]` cannot be written as TOML"));
-        };
+        let mut keys = written::toml_table("the keys of `[train]`", &inherited)?;
         keys.extend(table);
         let train: TrainConfig = read(&keys, section)?;
         train.validate(section)?;
         if train.precision != first.precision {
-            return Err(Error::value(
-                &format!("{section}.precision"),
-                format!("\"{}\"", train.precision),
-                format!("every stage trains in the precision of `[train]`, \"{}\"", first.precision),
-            )
-            .hint("leave it out of the stage"));
+            let allowed =
+                format!("every stage trains in the precision of `[train]`, \"{}\"", first.precision);
+            let value = format!("\"{}\"", train.precision);
+            return Err(Error::value(&format!("{section}.precision"), value, allowed)
+                .hint("leave it out of the stage"));
         }
         if train.on_non_finite != first.on_non_finite {
             let allowed = "what `[train]` says of it holds in every stage";
@@ -215,20 +212,18 @@ fn resolve_length(table: &mut Table, section: &str, train_length: usize) -> Resu
 
 /// In a stage, `length` may be a multiple of that of `[train]`.
 fn describe_own_keys(schema: &mut Schema) {
-    let mut length = Tokens::json_schema(&mut SchemaGenerator::default());
-    length.insert(
-        "description".to_owned(),
-        "Tokens a sequence, or a multiple of the length of `[train]`.".into(),
-    );
+    let generator = &mut SchemaGenerator::default();
+    let length = Tokens::json_schema(generator);
     // `[train]` has a key of this name, for all stages.
-    let mut optimizer = OptimizerState::json_schema(&mut SchemaGenerator::default());
-    optimizer.insert(
-        "description".to_owned(),
-        "What becomes of the optimizer's moments. Default: `reset`.".into(),
-    );
-    if let Some(properties) = schema.get_mut("properties").and_then(serde_json::Value::as_object_mut) {
-        properties.insert("length".to_owned(), length.to_value());
-        properties.insert("optimizer".to_owned(), optimizer.to_value());
+    let optimizer = OptimizerState::json_schema(generator);
+    for (key, mut own, about) in [
+        ("length", length, "Tokens a sequence, or a multiple of the length of `[train]`."),
+        ("optimizer", optimizer, "What becomes of the optimizer's moments. Default: `reset`."),
+    ] {
+        own.insert("description".to_owned(), about.into());
+        if let Some(properties) = schema.get_mut("properties").and_then(serde_json::Value::as_object_mut) {
+            properties.insert(key.to_owned(), own.to_value());
+        }
     }
     schema.insert("required".to_owned(), json!(["length", "steps"]));
     schema.insert("additionalProperties".to_owned(), false.into());
@@ -276,30 +271,36 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named() {
         let message = |text: &str| stage(text).unwrap_err().to_string();
-        let length = message("length = \"four\"\nsteps = 2");
-        assert!(
-            length.starts_with(
-                "`stage[0].length = \"four\"` is not allowed: it must be a whole number of tokens"
+        for (text, start) in [
+            (
+                "length = 'four'\nsteps = 2",
+                "`stage[0].length = \"four\"` is not allowed: it must be a whole number of tokens",
             ),
-            "{length}"
-        );
+            ("length = 512", "`stage[0].steps` is missing"),
+        ] {
+            assert!(message(text).starts_with(start), "{}", message(text));
+        }
         assert!(message("length = \"L/200\"\nsteps = 2").contains("at L = 128 it is less than one token"));
-        assert!(message("length = 512").starts_with("`stage[0].steps` is missing"));
-        let both = "length = 512\nsteps = 2\n";
-        assert!(message(&format!("{both}extned = 1")).ends_with("did you mean `extend`?"));
-        assert!(message(&format!("{both}batch_tokens = 700")).contains("`stage[0].length = 512`"));
-        assert!(message(&format!("{both}extend = \"liner\"")).starts_with("`stage[0].extend = \"liner\"`"));
-        assert!(message(&format!("{both}precision = \"f16\"")).contains("precision of `[train]`, \"f32\""));
-        let rollback = message(&format!("{both}on_non_finite = \"rollback\""));
-        assert!(rollback.starts_with("`stage[0].on_non_finite = \"rollback\"` is not allowed"), "{rollback}");
-        assert!(message(&format!("{both}optimizer = \"new\"")).contains("\"reset\" or \"keep\""));
-        let part = |value: &str| message(&format!("{both}train = {value}"));
-        assert!(part("\"head_scales\"").ends_with("did you mean `head_scale`?"));
-        assert!(part("{ kind = \"head_scale\", start = 0.5 }").starts_with("`stage[0].train.start = 0.5`"));
-        assert!(
-            part("{ kind = \"head_scale\", begin = 2.0 }").starts_with("unknown key `stage[0].train.begin`")
-        );
-        assert!(part("{ kind = \"all\", start = 2.0 }").contains("only \"head_scale\" has a start"));
+        let message = |keys: &str| message(&format!("length = 512\nsteps = 2\n{keys}"));
+        for (keys, start) in [
+            ("extend = 'liner'", "`stage[0].extend = \"liner\"`"),
+            ("on_non_finite = 'rollback'", "`stage[0].on_non_finite = \"rollback\"` is not allowed"),
+            ("train = { kind = 'head_scale', start = 0.5 }", "`stage[0].train.start = 0.5`"),
+            ("train = { kind = 'head_scale', begin = 2.0 }", "unknown key `stage[0].train.begin`"),
+        ] {
+            assert!(message(keys).starts_with(start), "{}", message(keys));
+        }
+        for (keys, part) in [
+            ("batch_tokens = 700", "`stage[0].length = 512`"),
+            ("precision = 'f16'", "precision of `[train]`, \"f32\""),
+            ("optimizer = 'new'", "\"reset\" or \"keep\""),
+            ("train = { kind = 'all', start = 2.0 }", "only \"head_scale\" has a start"),
+        ] {
+            assert!(message(keys).contains(part), "{}", message(keys));
+        }
+        for (keys, end) in [("extned = 1", "`extend`?"), ("train = 'head_scales'", "`head_scale`?")] {
+            assert!(message(keys).ends_with(&format!("did you mean {end}")), "{}", message(keys));
+        }
     }
 
     #[test]

@@ -15,11 +15,9 @@ use std::path::Path;
 #[derive(Clone, Debug)]
 pub struct Trained {
     pub config: RunConfig,
-    /// The model's sizes.
     pub resolved: Resolved,
     /// The weights, without gradients.
     pub model: Gpt,
-    /// What the checkpoint says about itself.
     pub meta: Meta,
     /// The tokenizer of the run's folder.
     pub tokenizer: Tokenizer,

@@ -51,7 +51,6 @@ pub struct Best {
 /// What a checkpoint says about itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Meta {
-    /// [`FORMAT`].
     pub format: u32,
     /// The version that wrote it.
     pub version: String,
@@ -95,7 +94,6 @@ pub struct StageReading {
 /// A step of training, read from a file.
 #[derive(Clone, Debug)]
 pub struct Checkpoint {
-    /// What it says about itself.
     pub meta: Meta,
     pub path: PathBuf,
     /// Newer checkpoints of the run that are damaged, and why: training goes on from this one in their place.
@@ -104,7 +102,6 @@ pub struct Checkpoint {
 }
 
 impl Meta {
-    /// The description of a state of this version.
     pub fn new(step: u64, config_hash: &str, best: Option<Best>, stages: Vec<StageReading>) -> Self {
         Self {
             format: FORMAT,
@@ -162,40 +159,46 @@ pub fn encoded(
     meta: &Meta,
 ) -> Result<Vec<u8>> {
     let parameters = parameters::list(model);
-    let mut tensors = Vec::new();
-    collect("model", &parameters, parameters::values(model), &mut tensors)?;
-    if let Some(optimizer) = optimizer {
-        for (parameter, state) in parameters.iter().zip(&optimizer.state) {
-            for (name, kept) in state {
-                let bytes = bytes(&parameter.name, kept.clone())?;
-                tensors.push((
-                    format!("optimizer.{name}.{}", parameter.name),
-                    parameter.shape.clone(),
-                    bytes,
-                ));
-            }
+    let mut tensors: Vec<Stored> = Vec::new();
+    let mut add = |group: &str, name: &str, shape: &[usize], value: Tensor<1>| -> Result<()> {
+        let numbers = parameters::numbers(&format!("`{name}`"), value)?;
+        let bytes = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        tensors.push((format!("{group}{name}"), shape.to_vec(), bytes));
+        Ok(())
+    };
+    for (Parameter { name, shape, .. }, value) in parameters.iter().zip(parameters::values(model)) {
+        add("model.", name, shape, value)?;
+    }
+    let state = optimizer.into_iter().flat_map(|optimizer| &optimizer.state);
+    for (Parameter { name, shape, .. }, state) in parameters.iter().zip(state) {
+        for (kept, value) in state {
+            add(&format!("optimizer.{kept}."), name, shape, value.clone())?;
         }
     }
     for (name, tensor) in segment_memory::tensors(memories) {
-        let shape = tensor.dims().to_vec();
-        tensors.push((name.clone(), shape, bytes(&name, tensor.flatten(0, 2))?));
+        add("", &name, &tensor.dims(), tensor.flatten(0, 2))?;
     }
     let failed =
         |error: &dyn std::fmt::Display| Error::failed(format!("cannot write `{}`: {error}", path.display()));
-    let views = tensors
-        .iter()
-        .map(|(name, shape, bytes)| Ok((name.as_str(), TensorView::new(Dtype::F32, shape.clone(), bytes)?)))
-        .collect::<std::result::Result<Vec<_>, safetensors::SafeTensorError>>()
-        .map_err(|error| failed(&error))?;
     let mut meta = Meta { rotary_layouts: rotary_layouts(model), checksums: None, ..meta.clone() };
     let metadata = serde_json::to_value(&meta).map_err(|error| failed(&error))?;
     let described =
         tensors.iter().map(|(name, shape, bytes)| (name.as_str(), shape.as_slice(), bytes.as_slice()));
     meta.checksums = Some(Checksums::of(&metadata, described));
     let meta = serde_json::to_string(&meta).map_err(|error| failed(&error))?;
-    // One entry only: the order of several would differ from run to run.
-    let metadata = HashMap::from([(META_KEY.to_owned(), meta)]);
-    safetensors::serialize(views, Some(metadata)).map_err(|error| failed(&error))
+    safetensors_of(&tensors, (META_KEY, meta)).map_err(|error| failed(&error))
+}
+
+/// The bytes of a safetensors file of 32-bit floats. It has one entry of metadata: the order of several would differ from run to run.
+pub fn safetensors_of(
+    tensors: &[Stored],
+    (key, value): (&str, String),
+) -> Result<Vec<u8>, safetensors::SafeTensorError> {
+    let views = tensors
+        .iter()
+        .map(|(name, shape, bytes)| Ok((name.as_str(), TensorView::new(Dtype::F32, shape.clone(), bytes)?)))
+        .collect::<Result<Vec<_>, safetensors::SafeTensorError>>()?;
+    safetensors::serialize(views, Some(HashMap::from([(key.to_owned(), value)])))
 }
 
 /// Why a checkpoint cannot be read.
@@ -207,26 +210,8 @@ pub(crate) enum Unreadable {
     Other(Error),
 }
 
-type Stored = (String, Vec<usize>, Vec<u8>);
-
-fn collect(
-    group: &str,
-    parameters: &[Parameter],
-    values: Vec<Tensor<1>>,
-    into: &mut Vec<Stored>,
-) -> Result<()> {
-    for (parameter, value) in parameters.iter().zip(values) {
-        let bytes = bytes(&parameter.name, value)?;
-        into.push((format!("{group}.{}", parameter.name), parameter.shape.clone(), bytes));
-    }
-    Ok(())
-}
-
-/// The numbers of a tensor as they are stored.
-fn bytes(name: &str, value: Tensor<1>) -> Result<Vec<u8>> {
-    let numbers = parameters::numbers(&format!("`{name}`"), value)?;
-    Ok(numbers.iter().flat_map(|number| number.to_le_bytes()).collect())
-}
+/// Name, shape and bytes of a tensor.
+pub type Stored = (String, Vec<usize>, Vec<u8>);
 
 impl Checkpoint {
     pub fn load(path: &Path) -> Result<Self> {
@@ -292,8 +277,8 @@ impl Checkpoint {
             .hint("give `position.layout` the value it was trained with: the same weights turn other channels under \
                    another one"));
         }
-        let parameters = parameters::list(&model);
-        let mut values = self.group("model", &parameters, device)?.into_iter();
+        let values = parameters::list(&model).into_iter().map(|it| self.one("model", &it, device));
+        let mut values = values.collect::<Result<Vec<_>>>()?.into_iter();
         Ok(parameters::replace(model, |_, old| values.next().unwrap_or(old)))
     }
 
@@ -316,10 +301,6 @@ impl Checkpoint {
     pub(crate) fn tensor(&self, name: &str, device: &Device) -> Option<Tensor<3>> {
         let (shape, numbers) = self.tensors.get(name)?;
         (shape.len() == 3).then(|| Tensor::from_data(TensorData::new(numbers.clone(), shape.clone()), device))
-    }
-
-    fn group(&self, group: &str, parameters: &[Parameter], device: &Device) -> Result<Vec<Tensor<1>>> {
-        parameters.iter().map(|parameter| self.one(group, parameter, device)).collect()
     }
 
     fn one(&self, group: &str, parameter: &Parameter, device: &Device) -> Result<Tensor<1>> {

@@ -31,7 +31,6 @@ pub trait Update {
 /// A parameter to be moved; all tensors are flat.
 #[derive(Debug)]
 pub struct Moved<'a> {
-    /// What it is.
     pub parameter: &'a Parameter,
     pub value: Tensor<1>,
     /// Its gradient, in the unit of the parameter.
@@ -48,7 +47,6 @@ pub struct Step {
     /// Added to what is divided by: `train.eps`.
     pub eps: f64,
     pub weight_decay: f64,
-    /// The learning rate of the step.
     pub learning_rate: f64,
     /// The same as a share of `train.learning_rate`, for optimizers with a rate of their own.
     pub share: f64,

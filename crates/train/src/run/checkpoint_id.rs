@@ -23,6 +23,11 @@ pub enum CheckpointId {
 }
 
 impl CheckpointId {
+    /// Those that training may go on from, in a run whose last stage is this one.
+    pub(super) fn to_go_on_from(last_stage: usize) -> impl Iterator<Item = Self> {
+        [Self::Last, Self::Previous, Self::Stable].into_iter().chain((0..=last_stage).map(Self::Stage))
+    }
+
     /// Its name in rows and on the command line.
     pub fn name(self) -> Cow<'static, str> {
         match self {
@@ -62,10 +67,9 @@ impl FromStr for CheckpointId {
 
 /// `stage-N` or `step-N`.
 fn numbered(text: &str) -> Option<CheckpointId> {
-    let (kind, number) = text.split_once('-')?;
-    match kind {
-        "stage" => number.parse().ok().map(CheckpointId::Stage),
-        "step" => number.parse().ok().map(CheckpointId::Step),
+    match text.split_once('-')? {
+        ("stage", number) => number.parse().ok().map(CheckpointId::Stage),
+        ("step", number) => number.parse().ok().map(CheckpointId::Step),
         _ => None,
     }
 }

@@ -29,7 +29,6 @@ pub use checkpoint_id::{CheckpointId, checkpoint_path, existing_checkpoint};
 #[derive(Clone, Debug)]
 pub struct Run {
     pub folder: PathBuf,
-    /// What it trains.
     pub config: RunConfig,
     /// [`RunConfig::hash`].
     pub hash: String,
@@ -64,10 +63,9 @@ impl Run {
         resume: bool,
     ) -> Result<(Self, Start)> {
         if config.imported.is_some() {
-            return Err(Error::usage(
-                "this config is of imported weights, which training would not begin with",
-            )
-            .hint("remove `imported` to train a model of this shape from fresh weights"));
+            let text = "this config is of imported weights, which training would not begin with";
+            return Err(Error::usage(text)
+                .hint("remove `imported` to train a model of this shape from fresh weights"));
         }
         let shown = folder.display();
         let identified = |config: RunConfig| -> Result<Self> {
@@ -244,9 +242,7 @@ impl Run {
 
     /// The newest checkpoint that is whole and that `accepts` takes; `None` where there is none and none is damaged.
     fn newest(&self, accepts: &dyn Fn(CheckpointId, &Checkpoint) -> bool) -> Result<Option<Checkpoint>> {
-        let stages = (0..=self.config.last_stage()).map(CheckpointId::Stage);
-        let ids =
-            [CheckpointId::Last, CheckpointId::Previous, CheckpointId::Stable].into_iter().chain(stages);
+        let ids = CheckpointId::to_go_on_from(self.config.last_stage());
         let (mut newest, mut damaged): (Option<Checkpoint>, _) = (None, Vec::new());
         for id in ids.filter(|id| self.checkpoint(*id).exists()) {
             match Checkpoint::try_load(&self.checkpoint(id)) {

@@ -6,10 +6,8 @@ use longwave_core::{Error, Result};
 use longwave_data::Record;
 use std::path::{Path, PathBuf};
 
-/// Differences that an error names.
 const NAMED: usize = 3;
 
-/// What there is to do about it.
 const HINT: &str = "name runs that differ in their seed alone, or read each by itself";
 
 impl Run {

@@ -11,7 +11,7 @@ use crate::metrics;
 use crate::optimizer::OptimizerConfig;
 use crate::run_config::RunConfig;
 use crate::schedule::Schedule;
-use longwave_core::{Error, Result, canonical, file};
+use longwave_core::{Result, canonical, file, written};
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
@@ -41,16 +41,14 @@ impl RunConfig {
         if let Some(Value::Table(train)) = table.get_mut("train") {
             self.leave_what_steps_follow_from(train);
         }
-        text(&table)
+        written::json_value("the config", &table).map(canonical::text)
     }
 
     /// The same of a stage after `[train]`.
     fn beginning_of(&self, stage: usize) -> Result<String> {
-        let failed =
-            |error: toml::ser::Error| Error::failed(format!("a stage cannot be written as TOML: {error}"));
-        let mut table = Table::try_from(&self.stages[stage - 1]).map_err(failed)?;
+        let mut table = written::toml_table("a stage", &self.stages[stage - 1])?;
         self.leave_what_steps_follow_from(&mut table);
-        text(&table)
+        written::json_value("the config", &table).map(canonical::text)
     }
 
     /// Leaves the keys of `[train]` or a stage that steps follow from beside their rates. The peak is one where an optimizer has rates
@@ -105,16 +103,7 @@ impl RunConfig {
         // One that is less patient might have stopped before.
         within && of(self).is_none_or(|own| of(other).is_some_and(|theirs| theirs <= own))
     }
-}
 
-fn text(table: &Table) -> Result<String> {
-    let value = serde_json::to_value(table);
-    value
-        .map(canonical::text)
-        .map_err(|error| Error::failed(format!("the config cannot be written as JSON: {error}")))
-}
-
-impl RunConfig {
     /// The newest checkpoint of a run in `folder` that a run of this config on the text of `content_hash` would have come to as well;
     /// `None` where there is none that is whole. Where it `reads_best`, the best weights until there must be left too.
     pub fn shared_checkpoint(
@@ -141,9 +130,7 @@ impl RunConfig {
                 && kept.iter().filter(|step| **step <= meta.step).all(is_there)
                 && (!validates || self.validates_as(&other, meta.step) && has_best())
         };
-        let stages = (0..=other.last_stage()).map(CheckpointId::Stage);
-        let ids =
-            [CheckpointId::Last, CheckpointId::Previous, CheckpointId::Stable].into_iter().chain(stages);
+        let ids = CheckpointId::to_go_on_from(other.last_stage());
         let paths = ids.map(|id| checkpoint_path(folder, id)).filter(|path| path.exists());
         let whole = paths.filter_map(|path| Checkpoint::load(&path).ok());
         Ok(whole.filter(is_shared).max_by_key(|checkpoint| checkpoint.meta.step))

@@ -19,7 +19,7 @@ pub use rollback::MAX_ROLLBACKS;
 pub use step_stats::{StepOutput, StepStats};
 pub use validation::{check_validation, validation_off};
 
-use crate::checkpoint::{Best, Checkpoint};
+use crate::checkpoint::{Best, Checkpoint, Meta};
 use crate::config::TrainConfig;
 use crate::loss_scale::LossScale;
 use crate::metrics::{self, Metric, Metrics};
@@ -31,9 +31,8 @@ use crate::schedule::Schedule;
 use crate::segment_memory;
 use crate::stage::OptimizerState;
 use burn::tensor::Device;
-use longwave_core::file::existing_folder;
-use longwave_core::file::sha256_of;
-use longwave_core::{Error, Result, file};
+use longwave_core::file::{existing_folder, sha256_of};
+use longwave_core::{Error, Result, file, written};
 use longwave_data::{Dataset, Split};
 use longwave_model::{Gpt, SegmentMemory};
 use longwave_position::Positions;
@@ -48,13 +47,11 @@ use validation::validation_windows;
 /// What happens in the loop, for whoever shows it.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// A step is done.
     Step(Metric),
     /// A checkpoint is written, after so many steps.
     Checkpoint {
         /// Steps done.
         step: u64,
-        /// Where it is.
         path: PathBuf,
     },
     /// A step was not finite. Training has gone back to the last checkpoint and leaves the batch of that step out.
@@ -66,14 +63,6 @@ pub enum Event {
     },
 }
 
-/// How the loop came out of a stage.
-#[derive(Clone, Copy, Debug)]
-enum Ended {
-    Done,
-    Interrupted,
-    NotFinite(NotFinite),
-}
-
 /// How the loop ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -83,7 +72,6 @@ pub enum Outcome {
     Interrupted,
 }
 
-/// A training in progress.
 #[derive(Debug)]
 pub struct Trainer<'a> {
     run: &'a Run,
@@ -147,8 +135,9 @@ impl<'a> Trainer<'a> {
                 (model, optimizer, memories)
             }
         };
-        let loss_scale =
-            from.and_then(|checkpoint| checkpoint.meta.loss_scale).or_else(|| LossScale::first(precision));
+        let meta = from
+            .map_or_else(|| Meta::new(0, &run.hash, None, Vec::new()), |checkpoint| checkpoint.meta.clone());
+        let loss_scale = meta.loss_scale.or_else(|| LossScale::first(precision));
         Ok(Self {
             run,
             dataset,
@@ -159,22 +148,17 @@ impl<'a> Trainer<'a> {
             memories,
             loss_scale,
             reads_later: *device != Device::flex() && loss_scale.is_none(),
-            skipped: from.map_or(0, |checkpoint| checkpoint.meta.skipped),
-            skipped_batches: from
-                .map(|checkpoint| checkpoint.meta.skipped_batches.clone())
-                .unwrap_or_default(),
+            skipped: meta.skipped,
+            skipped_batches: meta.skipped_batches,
             stage,
-            step: from.map_or(0, |checkpoint| checkpoint.meta.step),
-            best: from.and_then(|checkpoint| checkpoint.meta.best),
-            without_improvement: from.map_or(0, |checkpoint| checkpoint.meta.without_improvement),
+            step: meta.step,
+            best: meta.best,
+            without_improvement: meta.without_improvement,
             // A damaged `last` is written again.
-            saved: from
-                .filter(|checkpoint| checkpoint.path == run.checkpoint(CheckpointId::Last))
-                .map(|checkpoint| checkpoint.meta.step),
-            is_other: from.is_some_and(|checkpoint| {
-                checkpoint.meta.config_hash != run.hash || !checkpoint.path.starts_with(&run.folder)
-            }),
-            good: from.map(|checkpoint| (checkpoint.path.clone(), checkpoint.meta.step)),
+            saved: from.filter(|it| it.path == run.checkpoint(CheckpointId::Last)).map(|_| meta.step),
+            is_other: meta.config_hash != run.hash
+                || from.is_some_and(|checkpoint| !checkpoint.path.starts_with(&run.folder)),
+            good: from.map(|checkpoint| (checkpoint.path.clone(), meta.step)),
             tokenizer: sha256_of(dataset.tokenizer().to_json()?.as_bytes()),
         })
     }
@@ -204,7 +188,6 @@ impl<'a> Trainer<'a> {
         self.evaluated()
     }
 
-    /// Steps done, in all stages.
     pub fn step(&self) -> u64 {
         self.step
     }
@@ -214,12 +197,10 @@ impl<'a> Trainer<'a> {
         &self.skipped_batches
     }
 
-    /// The configuration of the stage at hand.
     fn config(&self) -> &'a TrainConfig {
         self.run.config.stage(self.stage)
     }
 
-    /// Steps done in the stage at hand.
     fn stage_step(&self) -> u64 {
         self.step - self.run.config.steps_before(self.stage)
     }
@@ -234,10 +215,10 @@ impl<'a> Trainer<'a> {
         let mut metrics = Metrics::open(&self.run.folder, self.step)?;
         loop {
             match self.train_stage(&mut metrics, stop, show)? {
-                Ended::Done if self.stage == self.run.config.last_stage() => return Ok(Outcome::Done),
-                Ended::Done => self.begin_stage()?,
-                Ended::Interrupted => return Ok(Outcome::Interrupted),
-                Ended::NotFinite(failure) => match self.recover(&failure, &mut metrics, stop, show)? {
+                Attempt::Done(()) if self.stage == self.run.config.last_stage() => return Ok(Outcome::Done),
+                Attempt::Done(()) => self.begin_stage()?,
+                Attempt::Stopped => return Ok(Outcome::Interrupted),
+                Attempt::NotFinite(failure) => match self.recover(&failure, &mut metrics, stop, show)? {
                     Outcome::Done => {}
                     Outcome::Interrupted => return Ok(Outcome::Interrupted),
                 },
@@ -277,13 +258,12 @@ impl<'a> Trainer<'a> {
         Ok(())
     }
 
-    /// Trains to the end of the stage at hand.
     fn train_stage(
         &mut self,
         metrics: &mut Metrics,
         stop: &dyn Fn() -> bool,
         show: &mut dyn FnMut(&Event),
-    ) -> Result<Ended> {
+    ) -> Result<Attempt<()>> {
         let config = self.config();
         let schedule = Schedule::new(config);
         let windows =
@@ -301,32 +281,32 @@ impl<'a> Trainer<'a> {
             if validates || due.any() || pending.is_full() {
                 let windows = validates.then_some(&*windows);
                 if let Some(failure) = self.record(&mut pending, windows, metrics, show)? {
-                    return Ok(Ended::NotFinite(failure));
+                    return Ok(Attempt::NotFinite(failure));
                 }
             }
             self.save_due(due, metrics, show)?;
         }
-        Ok(Ended::Done)
+        Ok(Attempt::Done(()))
     }
 
     /// Ends a stage whose step was not done: records the steps before it, and writes a checkpoint where it was asked to stop.
     fn leave(
         &mut self,
-        ended: Result<Attempt>,
+        ended: Result<Attempt<StepOutput>>,
         pending: &mut PendingStats,
         metrics: &mut Metrics,
         show: &mut dyn FnMut(&Event),
-    ) -> Result<Ended> {
+    ) -> Result<Attempt<()>> {
         let earlier = self.record(pending, None, metrics, show)?;
         metrics.flush()?;
         if let Some(failure) = earlier {
-            return Ok(Ended::NotFinite(failure));
+            return Ok(Attempt::NotFinite(failure));
         }
         if let Attempt::NotFinite(failure) = ended? {
-            return Ok(Ended::NotFinite(failure));
+            return Ok(Attempt::NotFinite(failure));
         }
         self.save_last(metrics, show)?;
-        Ok(Ended::Interrupted)
+        Ok(Attempt::Stopped)
     }
 
     /// Reads the numbers of the pending steps, validates on windows if there are any, writes and shows them. Ends before the
@@ -355,14 +335,10 @@ impl<'a> Trainer<'a> {
                 metric.valid_loss = self.validate(windows)?;
                 metric.seconds += start.elapsed().as_secs_f64();
                 // The step's own numbers are of before it changed the weights.
-                if let Some(loss) = metric.valid_loss.filter(|loss| !loss.is_finite()) {
+                let validation = metric.valid_loss.filter(|loss| !loss.is_finite());
+                if validation.is_some() {
                     metrics.flush()?;
-                    return Ok(Some(NotFinite {
-                        step: step + 1,
-                        stats,
-                        learning_rate,
-                        validation: Some(loss),
-                    }));
+                    return Ok(Some(NotFinite { step: step + 1, stats, learning_rate, validation }));
                 }
             }
             metrics.push(&metric)?;
@@ -399,8 +375,7 @@ impl<'a> Trainer<'a> {
 
 /// Writes what a run's folder holds before training: the resolved config, the tokenizer, and the folder of the checkpoints.
 pub fn open_folder(run: &Run, document: &toml::Table, dataset: &Dataset) -> Result<()> {
-    let text = toml::to_string(document)
-        .map_err(|error| Error::failed(format!("the config cannot be written as TOML: {error}")))?;
+    let text = written::toml("the config", document)?;
     remove_leftovers(&run.folder);
     file::write(&run.folder.join("config.toml"), text.as_bytes())?;
     existing_folder::make_below(&run.folder, &run.folder.join("checkpoints"))?;

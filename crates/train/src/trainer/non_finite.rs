@@ -16,7 +16,6 @@ use longwave_core::{Error, Result};
 use longwave_kernels::Precision;
 use longwave_model::{Pass, Place};
 
-/// A step whose numbers are not finite.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NotFinite {
     /// Steps done, this one included.
@@ -132,7 +131,6 @@ impl Trainer<'_> {
         Ok(if squares.is_finite() { Origin::Nowhere } else { Origin::Squares(largest.0, largest.1) })
     }
 
-    /// The error of a step that is not finite.
     pub(super) fn not_finite(&self, failure: &NotFinite, origin: &Origin) -> Error {
         let NotFinite { step, stats: StepStats { loss, gradient_norm }, learning_rate, validation } = failure;
         let last = match &self.good {
@@ -152,7 +150,6 @@ impl Trainer<'_> {
         Error::failed(format!("step {step}: {found}; {last}")).hint(self.remedy(failure, origin))
     }
 
-    /// What to do about it.
     fn remedy(&self, failure: &NotFinite, origin: &Origin) -> String {
         let section = RunConfig::section(self.stage);
         let smaller = format!(
@@ -232,9 +229,7 @@ impl Origin {
             }
         }
     }
-}
 
-impl Origin {
     /// What a step left behind whose validation is not finite, in words: what the next step would begin with.
     fn left_behind(&self, encoding: &str) -> String {
         match self {

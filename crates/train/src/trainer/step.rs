@@ -25,10 +25,10 @@ pub(super) struct Passes {
     memories: Vec<SegmentMemory>,
 }
 
-/// What came of a step.
+/// What came of a step, or of a stage.
 #[derive(Clone, Debug)]
-pub(super) enum Attempt {
-    Done(StepOutput),
+pub(super) enum Attempt<T> {
+    Done(T),
     /// It was asked to stop; nothing has changed.
     Stopped,
     /// Its numbers are not finite; nothing has changed.
@@ -48,7 +48,11 @@ impl Trainer<'_> {
     }
 
     /// The same, which leaves numbers that are not finite to the caller.
-    pub(super) fn attempt(&mut self, schedule: &Schedule, stop: &dyn Fn() -> bool) -> Result<Attempt> {
+    pub(super) fn attempt(
+        &mut self,
+        schedule: &Schedule,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Attempt<StepOutput>> {
         let config = self.config();
         let learning_rate = schedule.learning_rate(self.stage_step());
         let Some(Passes { losses, gradients, memories }) = self.gradients(stop)? else {
@@ -80,7 +84,7 @@ impl Trainer<'_> {
         gradients: Vec<Tensor<1>>,
         numbers: DeviceStats,
         learning_rate: f64,
-    ) -> Result<Attempt> {
+    ) -> Result<Attempt<StepOutput>> {
         let (loss, squares) = numbers.read()?;
         let loss_scale = self.loss_scale.map(|scale| scale.factor);
         let factor = loss_scale.unwrap_or(1.0);
@@ -89,12 +93,8 @@ impl Trainer<'_> {
         let next = self.loss_scale.and_then(|scale| scale.after(finite));
         if !loss.is_finite() || !(finite || next.is_some()) {
             let stats = StepStats { loss, gradient_norm: clip.norm };
-            return Ok(Attempt::NotFinite(NotFinite {
-                step: self.step + 1,
-                stats,
-                learning_rate,
-                validation: None,
-            }));
+            let step = self.step + 1;
+            return Ok(Attempt::NotFinite(NotFinite { step, stats, learning_rate, validation: None }));
         }
         if finite {
             self.update(gradients, learning_rate, GradientScale::Known(clip.factor));
@@ -181,9 +181,7 @@ impl Trainer<'_> {
             let gradients = parameters::gradients(self.model(), &mut scaled.backward());
             sum = Some(match sum {
                 None => gradients,
-                Some(sum) => {
-                    sum.into_iter().zip(gradients).map(|(sum, part)| accumulate(sum, part)).collect()
-                }
+                Some(sum) => sum.into_iter().zip(gradients).map(|(a, b)| accumulate(a, b)).collect(),
             });
             if stop() {
                 return Ok(None);

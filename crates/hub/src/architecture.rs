@@ -45,32 +45,27 @@ impl Architecture {
         Self::Longwave,
     ];
 
-    pub fn model_type(self) -> &'static str {
+    /// Its `model_type`, and the class that transformers has for it.
+    fn names(self) -> (&'static str, &'static str) {
         match self {
-            Self::Llama => "llama",
-            Self::Mistral => "mistral",
-            Self::Qwen2 => "qwen2",
-            Self::Qwen3 => "qwen3",
-            Self::SmolLm3 => "smollm3",
-            Self::Arcee => "arcee",
-            Self::GptNeoX => "gpt_neox",
-            Self::Gpt2 => "gpt2",
-            Self::Longwave => "longwave",
+            Self::Llama => ("llama", "LlamaForCausalLM"),
+            Self::Mistral => ("mistral", "MistralForCausalLM"),
+            Self::Qwen2 => ("qwen2", "Qwen2ForCausalLM"),
+            Self::Qwen3 => ("qwen3", "Qwen3ForCausalLM"),
+            Self::SmolLm3 => ("smollm3", "SmolLM3ForCausalLM"),
+            Self::Arcee => ("arcee", "ArceeForCausalLM"),
+            Self::GptNeoX => ("gpt_neox", "GPTNeoXForCausalLM"),
+            Self::Gpt2 => ("gpt2", "GPT2LMHeadModel"),
+            Self::Longwave => ("longwave", "LongwaveForCausalLM"),
         }
     }
 
+    pub fn model_type(self) -> &'static str {
+        self.names().0
+    }
+
     pub fn class(self) -> &'static str {
-        match self {
-            Self::Llama => "LlamaForCausalLM",
-            Self::Mistral => "MistralForCausalLM",
-            Self::Qwen2 => "Qwen2ForCausalLM",
-            Self::Qwen3 => "Qwen3ForCausalLM",
-            Self::SmolLm3 => "SmolLM3ForCausalLM",
-            Self::Arcee => "ArceeForCausalLM",
-            Self::GptNeoX => "GPTNeoXForCausalLM",
-            Self::Gpt2 => "GPT2LMHeadModel",
-            Self::Longwave => "LongwaveForCausalLM",
-        }
+        self.names().1
     }
 
     /// The architecture of a run: the one that it was imported as, or else [`of`](Self::of).

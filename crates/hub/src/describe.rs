@@ -59,7 +59,6 @@ pub struct Description {
     pub architecture: Architecture,
     /// The config that its run would have.
     pub config: RunConfig,
-    /// Its sizes.
     pub resolved: Resolved,
     /// How many trained numbers it has.
     pub parameters: u64,

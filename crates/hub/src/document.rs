@@ -2,7 +2,7 @@
 
 use crate::fields;
 use crate::run_block::{CHECKSUM_KEY, RUN_KEY};
-use longwave_core::{Error, Result};
+use longwave_core::{Result, written};
 use longwave_train::{FileScaling, Imported, RunConfig};
 use serde_json::{Map, Value};
 use std::path::Path;
@@ -13,9 +13,7 @@ const CORPUS: &str = "data/sotu";
 
 /// The config of a model whose identity is its weights.
 pub(crate) fn with_weights(mut document: Table, imported: &Imported) -> Result<Table> {
-    let imported = toml::Value::try_from(imported)
-        .map_err(|error| Error::failed(format!("the import cannot be written as TOML: {error}")))?;
-    document.insert("imported".to_owned(), imported);
+    document.insert("imported".to_owned(), written::toml_value("the import", imported)?);
     Ok(document)
 }
 
@@ -58,8 +56,7 @@ pub(crate) fn from_elsewhere(
     let mut block = Table::from_iter([("lengths".to_owned(), lengths)]);
     if let Some(scaling) = rotary.and_then(|rotary| rotary.scaling).filter(|_| scaling == FileScaling::Added)
     {
-        let ours = toml::Value::try_from(&scaling)
-            .map_err(|error| Error::failed(format!("an extension cannot be written as TOML: {error}")))?;
+        let ours = written::toml_value("an extension", &scaling)?;
         block.insert("extend".to_owned(), toml::Value::Array(vec!["direct".into(), ours]));
     }
     document.insert("evaluate".to_owned(), toml::Value::Array(vec![block.into()]));

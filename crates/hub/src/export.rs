@@ -4,7 +4,7 @@ use crate::architecture::Architecture;
 use crate::run_block::{self, FORMAT, RunBlock};
 use crate::{fields, scaling, tensors, weights};
 use longwave_core::file::sha256_of;
-use longwave_core::{Error, Result, file};
+use longwave_core::{Error, Result, file, written};
 use longwave_position::extensions::rope_parameters::Written;
 use longwave_train::Trained;
 use longwave_train::checkpoint::StageReading;
@@ -15,10 +15,8 @@ use std::path::Path;
 const FILES: [&str; 4] = ["model.safetensors", "tokenizer.json", "tokenizer_config.json", "config.json"];
 pub(crate) const NEW: &str = "name a new folder";
 
-/// What was written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exported {
-    /// The architecture of the files.
     pub architecture: Architecture,
     /// Why it is no published one, where it is not.
     pub obstacle: Option<String>,
@@ -110,7 +108,5 @@ fn no_scaling(architecture: Architecture, obstacle: &str) -> Error {
 }
 
 pub(crate) fn as_json(value: &Value) -> Result<String> {
-    serde_json::to_string_pretty(value)
-        .map(|text| text + "\n")
-        .map_err(|error| Error::failed(format!("the export cannot be written as JSON: {error}")))
+    written::json_lines("the export", value)
 }

@@ -12,7 +12,7 @@ use burn::tensor::Device;
 use longwave_core::config::set;
 use longwave_core::file::sha256_of;
 use longwave_core::memory_check::{available, product, shortage};
-use longwave_core::{Error, Result, file};
+use longwave_core::{Error, Result, file, written};
 use longwave_data::Tokenizer;
 use longwave_model::resolved::Resolved;
 use longwave_position::extensions::rope_parameters::rope_type;
@@ -90,9 +90,7 @@ pub fn import(folder: &Path, scaling: FileScaling) -> Result<Import> {
             }
             document
         }
-        (None, None, None) => {
-            return Err(named(no_block()));
-        }
+        (None, None, None) => return Err(named(no_block())),
     };
     if described_elsewhere {
         // What the file says must be allowed by itself, before anything is changed.
@@ -246,8 +244,7 @@ impl Import {
         if let Some(evaluate) = document.remove("evaluate") {
             resolved_document.insert("evaluate".to_owned(), evaluate);
         }
-        let toml = toml::to_string(&resolved_document)
-            .map_err(|error| Error::failed(format!("the config cannot be written as TOML: {error}")))?;
+        let toml = written::toml("the config", &resolved_document)?;
         let saved = checkpoint::encoded(&checkpoint_path(out, CheckpointId::Last), &model, None, &[], &meta)?;
         let contents: [&[u8]; 3] = [&saved, text.as_bytes(), toml.as_bytes()];
         let files: Vec<_> = FILES.into_iter().zip(contents).collect();

@@ -1,6 +1,6 @@
 //! What a published file's scaling of positions is, and what L is because of it.
 
-use longwave_core::{Error, Result};
+use longwave_core::{Result, written};
 use longwave_position::ExtensionConfig;
 use longwave_train::{FileScaling, Imported, RunConfig};
 use std::path::Path;
@@ -39,7 +39,6 @@ impl Scaled {
         }))
     }
 
-    /// What an import says, once.
     pub(crate) fn note(&self, config: &Path) -> String {
         let Self { what, train_length, otherwise, .. } = self;
         match self.scaling {
@@ -68,8 +67,7 @@ impl Scaled {
 
 /// A kind, with its scale.
 fn shown(extend: &ExtensionConfig) -> Result<String> {
-    let keys = serde_json::to_value(extend)
-        .map_err(|error| Error::failed(format!("an extension cannot be written as JSON: {error}")))?;
+    let keys = written::json_value("an extension", extend)?;
     let scale = ["scale", "factor"].iter().find_map(|key| Some((key, keys.get(*key)?.as_f64()?)));
     Ok(match scale {
         Some((key, number)) => format!("`{}` with {key} {number}", extend.kind()),

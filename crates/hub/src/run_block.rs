@@ -19,11 +19,9 @@ pub(crate) const FORMAT: u32 = 1;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RunBlock {
-    /// [`FORMAT`].
     pub(crate) format: u32,
     /// The run's config, every default written out.
     pub(crate) config: Value,
-    /// The metadata of its checkpoint.
     pub(crate) checkpoint: longwave_train::checkpoint::Meta,
     /// SHA-256 of `model.safetensors`: other weights are not this run's.
     pub(crate) weights_sha256: String,

@@ -2,7 +2,7 @@
 
 use crate::architecture::Architecture;
 use burn::tensor::Device;
-use longwave_core::{Error, Result};
+use longwave_core::{Error, Result, written};
 use longwave_model::resolved::Resolved;
 use longwave_position::extensions::rope_parameters::{Written, rope_type, written};
 use longwave_position::{ExtensionConfig, Init, Lengths};
@@ -57,8 +57,7 @@ fn rope_parameters(
     train: usize,
     scaling: &StageReading,
 ) -> Result<Written> {
-    let value = toml::Value::try_from(&scaling.extend)
-        .map_err(|error| Error::failed(format!("an extension cannot be written as TOML: {error}")))?;
+    let value = written::toml_value("an extension", &scaling.extend)?;
     let extend = ExtensionConfig::from_value(&value, "extend")?;
     // As `[train]` left it; the model's own reading has its stages.
     let reading = config.position.build(

@@ -4,10 +4,11 @@ use crate::weights::{Piece, Source};
 use burn::tensor::{Device, Tensor, TensorData};
 use longwave_core::{Error, Result};
 use longwave_model::Gpt;
+use longwave_train::checkpoint::safetensors_of;
 use longwave_train::parameters;
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// Numbers of one tensor, row-major.
 #[derive(Clone, Debug, PartialEq)]
@@ -187,25 +188,12 @@ fn fill(ours: &mut Tensors, name: &str, source: &Source, found: &Stored) -> Resu
 
 /// The bytes of a `model.safetensors`, the same for the same tensors.
 pub fn to_bytes(tensors: &Tensors) -> Result<Vec<u8>> {
-    let failed = |error: safetensors::SafeTensorError| {
-        Error::failed(format!("the weights cannot be written as safetensors: {error}"))
-    };
-    let bytes: Vec<(&String, &Vec<usize>, Vec<u8>)> = tensors
-        .iter()
-        .map(|(name, stored)| {
-            (name, &stored.shape, stored.numbers.iter().flat_map(|number| number.to_le_bytes()).collect())
-        })
-        .collect();
-    let views = bytes
-        .iter()
-        .map(|(name, shape, bytes)| {
-            Ok((name.as_str(), TensorView::new(Dtype::F32, (*shape).clone(), bytes)?))
-        })
-        .collect::<std::result::Result<Vec<_>, safetensors::SafeTensorError>>()
-        .map_err(failed)?;
+    let stored = tensors.iter().map(|(name, Stored { shape, numbers })| {
+        (name.clone(), shape.clone(), numbers.iter().flat_map(|number| number.to_le_bytes()).collect())
+    });
     // Readers of PyTorch weights ask for this entry.
-    let metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);
-    safetensors::serialize(views, Some(metadata)).map_err(failed)
+    safetensors_of(&stored.collect::<Vec<_>>(), ("format", "pt".to_owned()))
+        .map_err(|error| Error::failed(format!("the weights cannot be written as safetensors: {error}")))
 }
 
 /// The tensors of a `model.safetensors`; half-precision ones become 32-bit floats, exactly.

@@ -7,6 +7,7 @@
 
 use crate::architecture::Architecture;
 use longwave_kernels::Layout;
+use longwave_model::config::QkNorm;
 use longwave_model::resolved::Resolved;
 use longwave_position::PositionConfig;
 use longwave_position::encodings::rope;
@@ -103,146 +104,132 @@ impl Channels {
     }
 }
 
-fn whole(theirs: impl Into<String>, ours: impl Into<String>) -> Piece {
-    Piece { theirs: theirs.into(), source: Source::Whole { ours: ours.into() } }
+/// The pieces of a model, collected part by part: the names of a part begin alike, theirs and ours.
+struct Pieces {
+    all: Vec<Piece>,
+    theirs: String,
+    ours: String,
 }
 
-fn columns(theirs: impl Into<String>, ours: impl Into<String>, columns: Vec<usize>) -> Piece {
-    Piece { theirs: theirs.into(), source: Source::Columns { ours: ours.into(), columns } }
-}
+impl Pieces {
+    fn new(theirs: &str) -> Self {
+        Self { all: Vec::new(), theirs: theirs.to_owned(), ours: String::new() }
+    }
 
-fn transposed(theirs: impl Into<String>, ours: impl Into<String>, count: usize) -> Piece {
-    columns(theirs, ours, (0..count).collect())
-}
+    fn begin(&mut self, theirs: String, ours: String) {
+        (self.theirs, self.ours) = (theirs, ours);
+    }
 
-fn zeros(theirs: impl Into<String>, count: usize) -> Piece {
-    Piece { theirs: theirs.into(), source: Source::Zeros { count } }
-}
+    fn add(&mut self, theirs: &str, source: Source) {
+        self.all.push(Piece { theirs: format!("{}{theirs}", self.theirs), source });
+    }
 
-fn head(resolved: &Resolved, theirs: &str) -> Option<Piece> {
-    (!resolved.config.tied).then(|| transposed(theirs, "head", resolved.dimensions.vocab_size))
+    fn whole(&mut self, theirs: &str, ours: &str) {
+        self.add(theirs, Source::Whole { ours: format!("{}{ours}", self.ours) });
+    }
+
+    fn columns(&mut self, theirs: &str, ours: &str, columns: impl IntoIterator<Item = usize>) {
+        let (ours, columns) = (format!("{}{ours}", self.ours), columns.into_iter().collect());
+        self.add(theirs, Source::Columns { ours, columns });
+    }
+
+    fn places(&mut self, theirs: &str, ours: &str, places: &[usize]) {
+        self.add(theirs, Source::Places { ours: format!("{}{ours}", self.ours), places: places.to_vec() });
+    }
+
+    fn layer_norm(&mut self, theirs: &str, ours: &str) {
+        self.whole(&format!("{theirs}.weight"), &format!("{ours}.gain"));
+        self.whole(&format!("{theirs}.bias"), &format!("{ours}.bias"));
+    }
+
+    fn with_head(mut self, resolved: &Resolved, theirs: &str) -> Vec<Piece> {
+        self.begin(String::new(), String::new());
+        if !resolved.config.tied {
+            self.columns(theirs, "head", 0..resolved.dimensions.vocab_size);
+        }
+        self.all
+    }
 }
 
 fn llama(resolved: &Resolved, channels: &Channels) -> Vec<Piece> {
     let (d, inner) = (&resolved.dimensions, resolved.feed_forward_width);
-    let gated = resolved.config.feed_forward.is_gated();
-    let mut pieces = vec![whole("model.embed_tokens.weight", "embedding")];
+    let mut pieces = Pieces::new("model.");
+    pieces.whole("embed_tokens.weight", "embedding");
     for layer in 0..d.layers {
-        let (t, o) = (format!("model.layers.{layer}"), format!("blocks.{layer}"));
-        let packed = format!("{o}.attention.qkv");
-        pieces.push(whole(format!("{t}.input_layernorm.weight"), format!("{o}.attention_norm.gain")));
-        let query = (0..d.heads).flat_map(|head| channels.query(head)).collect();
+        pieces.begin(format!("model.layers.{layer}."), format!("blocks.{layer}."));
+        pieces.whole("input_layernorm.weight", "attention_norm.gain");
+        let query = (0..d.heads).flat_map(|head| channels.query(head)).collect::<Vec<_>>();
         let key = (0..d.kv_heads).flat_map(|head| channels.key(head)).collect();
         let value = (0..d.kv_heads).flat_map(|head| channels.value(head)).collect();
-        let projections: [(&str, Vec<usize>); 3] = [("q", query), ("k", key), ("v", value)];
-        for (name, places) in projections {
+        for (name, places) in [("q", query), ("k", key), ("v", value)] {
             if resolved.config.qkv_bias {
-                let (theirs, ours) = (format!("{t}.self_attn.{name}_proj.bias"), format!("{packed}_bias"));
-                pieces.push(Piece { theirs, source: Source::Places { ours, places: places.clone() } });
+                pieces.places(&format!("self_attn.{name}_proj.bias"), "attention.qkv_bias", &places);
             }
-            pieces.push(columns(format!("{t}.self_attn.{name}_proj.weight"), &packed, places));
+            pieces.columns(&format!("self_attn.{name}_proj.weight"), "attention.qkv", places);
         }
-        if resolved.config.qk_norm == longwave_model::config::QkNorm::Rms {
-            for (name, gain) in [("q_norm", "query_gain"), ("k_norm", "key_gain")] {
-                let (ours, places) = (format!("{o}.attention.{gain}"), channels.rotated.clone());
-                let theirs = format!("{t}.self_attn.{name}.weight");
-                pieces.push(Piece { theirs, source: Source::Places { ours, places } });
-            }
+        if resolved.config.qk_norm == QkNorm::Rms {
+            pieces.places("self_attn.q_norm.weight", "attention.query_gain", &channels.rotated);
+            pieces.places("self_attn.k_norm.weight", "attention.key_gain", &channels.rotated);
         }
-        pieces.push(transposed(
-            format!("{t}.self_attn.o_proj.weight"),
-            format!("{o}.attention.output"),
-            d.width,
-        ));
-        pieces.push(whole(
-            format!("{t}.post_attention_layernorm.weight"),
-            format!("{o}.feed_forward_norm.gain"),
-        ));
-        let input = format!("{o}.feed_forward.input");
-        if gated {
-            pieces.push(columns(format!("{t}.mlp.gate_proj.weight"), &input, (0..inner).collect()));
-            pieces.push(columns(format!("{t}.mlp.up_proj.weight"), &input, (inner..2 * inner).collect()));
-        } else {
-            pieces.push(transposed(format!("{t}.mlp.up_proj.weight"), &input, inner));
+        pieces.columns("self_attn.o_proj.weight", "attention.output", 0..d.width);
+        pieces.whole("post_attention_layernorm.weight", "feed_forward_norm.gain");
+        let mut first = 0;
+        if resolved.config.feed_forward.is_gated() {
+            pieces.columns("mlp.gate_proj.weight", "feed_forward.input", 0..inner);
+            first = inner;
         }
-        let output = format!("{o}.feed_forward.output");
-        pieces.push(transposed(format!("{t}.mlp.down_proj.weight"), output, d.width));
+        pieces.columns("mlp.up_proj.weight", "feed_forward.input", first..first + inner);
+        pieces.columns("mlp.down_proj.weight", "feed_forward.output", 0..d.width);
     }
-    pieces.push(whole("model.norm.weight", "norm.gain"));
-    pieces.extend(head(resolved, "lm_head.weight"));
-    pieces
+    pieces.begin("model.".to_owned(), String::new());
+    pieces.whole("norm.weight", "norm.gain");
+    pieces.with_head(resolved, "lm_head.weight")
 }
 
 fn gpt_neox(resolved: &Resolved, channels: &Channels) -> Vec<Piece> {
     let (d, inner) = (&resolved.dimensions, resolved.feed_forward_width);
-    let mut pieces = vec![whole("gpt_neox.embed_in.weight", "embedding")];
+    let mut pieces = Pieces::new("gpt_neox.");
+    pieces.whole("embed_in.weight", "embedding");
     for layer in 0..d.layers {
-        let (t, o) = (format!("gpt_neox.layers.{layer}"), format!("blocks.{layer}"));
-        pieces.extend(layer_norm(&format!("{t}.input_layernorm"), &format!("{o}.attention_norm")));
+        pieces.begin(format!("gpt_neox.layers.{layer}."), format!("blocks.{layer}."));
+        pieces.layer_norm("input_layernorm", "attention_norm");
         // Their packed projection goes head by head: q, k and v of the first, then of the next.
-        let packed = (0..d.heads)
-            .flat_map(|head| channels.query(head).chain(channels.key(head)).chain(channels.value(head)))
-            .collect();
-        pieces.push(columns(
-            format!("{t}.attention.query_key_value.weight"),
-            format!("{o}.attention.qkv"),
-            packed,
-        ));
-        pieces.push(transposed(
-            format!("{t}.attention.dense.weight"),
-            format!("{o}.attention.output"),
-            d.width,
-        ));
-        pieces
-            .extend(layer_norm(&format!("{t}.post_attention_layernorm"), &format!("{o}.feed_forward_norm")));
-        let mlp = format!("{t}.mlp");
-        pieces.push(transposed(
-            format!("{mlp}.dense_h_to_4h.weight"),
-            format!("{o}.feed_forward.input"),
-            inner,
-        ));
-        pieces.push(zeros(format!("{mlp}.dense_h_to_4h.bias"), inner));
-        pieces.push(transposed(
-            format!("{mlp}.dense_4h_to_h.weight"),
-            format!("{o}.feed_forward.output"),
-            d.width,
-        ));
-        pieces.push(zeros(format!("{mlp}.dense_4h_to_h.bias"), d.width));
+        let of_head = |head| channels.query(head).chain(channels.key(head)).chain(channels.value(head));
+        let packed = (0..d.heads).flat_map(of_head);
+        pieces.columns("attention.query_key_value.weight", "attention.qkv", packed);
+        pieces.columns("attention.dense.weight", "attention.output", 0..d.width);
+        pieces.layer_norm("post_attention_layernorm", "feed_forward_norm");
+        pieces.columns("mlp.dense_h_to_4h.weight", "feed_forward.input", 0..inner);
+        pieces.add("mlp.dense_h_to_4h.bias", Source::Zeros { count: inner });
+        pieces.columns("mlp.dense_4h_to_h.weight", "feed_forward.output", 0..d.width);
+        pieces.add("mlp.dense_4h_to_h.bias", Source::Zeros { count: d.width });
     }
-    pieces.extend(layer_norm("gpt_neox.final_layer_norm", "norm"));
-    pieces.extend(head(resolved, "embed_out.weight"));
-    pieces
+    pieces.begin("gpt_neox.".to_owned(), String::new());
+    pieces.layer_norm("final_layer_norm", "norm");
+    pieces.with_head(resolved, "embed_out.weight")
 }
 
 fn gpt2(resolved: &Resolved) -> Vec<Piece> {
     let (d, inner) = (&resolved.dimensions, resolved.feed_forward_width);
-    let mut pieces =
-        vec![whole("transformer.wte.weight", "embedding"), whole("transformer.wpe.weight", TABLE)];
+    let mut pieces = Pieces::new("transformer.");
+    pieces.whole("wte.weight", "embedding");
+    pieces.whole("wpe.weight", "position.encodings.0.Learned.table");
     for layer in 0..d.layers {
-        let (t, o) = (format!("transformer.h.{layer}"), format!("blocks.{layer}"));
-        pieces.extend(layer_norm(&format!("{t}.ln_1"), &format!("{o}.attention_norm")));
-        pieces.extend(layer_norm(&format!("{t}.ln_2"), &format!("{o}.feed_forward_norm")));
+        pieces.begin(format!("transformer.h.{layer}."), format!("blocks.{layer}."));
+        pieces.layer_norm("ln_1", "attention_norm");
+        pieces.layer_norm("ln_2", "feed_forward_norm");
         // Their `Conv1D` is `[inputs, outputs]` as ours.
-        for (theirs, ours, outputs) in [
+        for (theirs, ours, count) in [
             ("attn.c_attn", "attention.qkv", 3 * d.width),
             ("attn.c_proj", "attention.output", d.width),
             ("mlp.c_fc", "feed_forward.input", inner),
             ("mlp.c_proj", "feed_forward.output", d.width),
         ] {
-            pieces.push(whole(format!("{t}.{theirs}.weight"), format!("{o}.{ours}")));
-            pieces.push(zeros(format!("{t}.{theirs}.bias"), outputs));
+            pieces.whole(&format!("{theirs}.weight"), ours);
+            pieces.add(&format!("{theirs}.bias"), Source::Zeros { count });
         }
     }
-    pieces.extend(layer_norm("transformer.ln_f", "norm"));
-    pieces.extend(head(resolved, "lm_head.weight"));
-    pieces
-}
-
-const TABLE: &str = "position.encodings.0.Learned.table";
-
-fn layer_norm(theirs: &str, ours: &str) -> [Piece; 2] {
-    [
-        whole(format!("{theirs}.weight"), format!("{ours}.gain")),
-        whole(format!("{theirs}.bias"), format!("{ours}.bias")),
-    ]
+    pieces.begin("transformer.".to_owned(), String::new());
+    pieces.layer_norm("ln_f", "norm");
+    pieces.with_head(resolved, "lm_head.weight")
 }

@@ -1,9 +1,9 @@
 //! Llama and its relatives: `RMSNorm`, `RoPE`, and where they differ.
 
-use super::reader::{Fields, divides, only_that};
+use super::reader::{Fields, divides, only_that, wrong};
 use super::{Described, table};
 use crate::architecture::Architecture;
-use longwave_core::{Error, Result};
+use longwave_core::Result;
 use serde_json::{Value, json};
 
 /// `sliding_window` of a Mistral or Qwen that does not say it.
@@ -137,9 +137,8 @@ impl Fields {
     /// The first layer of a Qwen with a window.
     fn first_window(&mut self) -> Result<usize> {
         let Some(from) = self.take("max_window_layers") else { return Ok(QWEN_FULL_LAYERS) };
-        from.as_u64().map(|from| from as usize).ok_or_else(|| {
-            Error::value("max_window_layers", &from, "it must be a whole number").hint("check the file")
-        })
+        let layer = from.as_u64().map(|from| from as usize);
+        layer.ok_or_else(|| wrong("max_window_layers", &from, "it must be a whole number"))
     }
 
     /// The layers that turn q and k: those with a 1 in `no_rope_layers`.
@@ -158,12 +157,8 @@ impl Fields {
         if turns.len() == layers {
             return Ok(turns);
         }
-        Err(Error::value(
-            "no_rope_layers",
-            &listed,
-            format!("it must hold a 0 or a 1 for each of the {layers} layers"),
-        )
-        .hint("check the file"))
+        let allowed = format!("it must hold a 0 or a 1 for each of the {layers} layers");
+        Err(wrong("no_rope_layers", &listed, allowed))
     }
 }
 

@@ -10,7 +10,7 @@ mod write;
 use crate::architecture::Architecture;
 use crate::run_block::{CHECKSUM_KEY, RUN_KEY};
 use longwave_core::error::nearest;
-use longwave_core::{Error, Result};
+use longwave_core::{Error, Result, written};
 use longwave_model::resolved::Resolved;
 use longwave_position::ExtensionConfig;
 use longwave_position::extensions::rope_parameters::Rotary;
@@ -75,13 +75,10 @@ const WITHOUT_EFFECT: &[&str] = &[
 #[derive(Clone, Debug, PartialEq)]
 pub struct Described {
     pub architecture: Architecture,
-    /// Entries of its vocabulary.
     pub vocab_size: usize,
     /// The longest text that it says it reads, in tokens.
     pub longest: usize,
-    /// Our `[model]`.
     pub model: toml::Table,
-    /// Our `[position]`.
     pub position: toml::Table,
     /// What it says of its rotations.
     pub rotary: Option<Rotary>,
@@ -165,10 +162,8 @@ pub(super) fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// A JSON object as a TOML table.
 pub(super) fn table(value: &Value) -> Result<toml::Table> {
-    toml::Table::try_from(value)
-        .map_err(|error| Error::failed(format!("the config cannot be written as TOML: {error}")))
+    written::toml_table("the config", value)
 }
 
 #[cfg(test)]

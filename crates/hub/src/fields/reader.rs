@@ -7,8 +7,8 @@ use longwave_model::MAX_LAYERS;
 use longwave_position::encoding::MAX_SIZE;
 use longwave_position::extensions::rope_parameters::{self, Rotary};
 use serde_json::{Map, Value, json};
+use std::fmt::Display;
 
-/// The fields not yet read.
 pub(super) struct Fields {
     pub(super) left: Map<String, Value>,
     rotary: Option<Rotary>,
@@ -33,7 +33,7 @@ impl Fields {
         if layers <= MAX_LAYERS {
             return Ok(layers);
         }
-        Err(Error::value(key, layers, format!("it must be at most {MAX_LAYERS}")).hint("check the file"))
+        Err(wrong(key, layers, format!("it must be at most {MAX_LAYERS}")))
     }
 
     pub(super) fn size_or(&mut self, key: &str, default: Option<usize>) -> Result<usize> {
@@ -41,9 +41,9 @@ impl Fields {
             (Some(value), _) => {
                 // Some programs write whole numbers as floats.
                 let size = value.as_f64().filter(|size| size.fract() == 0.0).map(|size| size as usize);
-                size.filter(|size| (1..=MAX_SIZE).contains(size)).ok_or_else(|| {
-                    Error::value(key, value, format!("it must be a whole number from 1 to {MAX_SIZE}"))
-                        .hint("check the file")
+                let size = size.filter(|size| (1..=MAX_SIZE).contains(size));
+                size.ok_or_else(|| {
+                    wrong(key, value, format!("it must be a whole number from 1 to {MAX_SIZE}"))
                 })
             }
             (None, Some(default)) => Ok(default),
@@ -52,12 +52,8 @@ impl Fields {
     }
 
     pub(super) fn number(&mut self, key: &str, default: f64) -> Result<f64> {
-        match self.take(key) {
-            Some(value) => value
-                .as_f64()
-                .ok_or_else(|| Error::value(key, value, "it must be a number").hint("check the file")),
-            None => Ok(default),
-        }
+        let Some(value) = self.take(key) else { return Ok(default) };
+        value.as_f64().ok_or_else(|| wrong(key, value, "it must be a number"))
     }
 
     /// What a norm adds to what it divides by.
@@ -66,7 +62,7 @@ impl Fields {
         if eps.is_finite() && eps > 0.0 {
             return Ok(eps);
         }
-        Err(Error::value(key, eps, "it must be a number above 0").hint("check the file"))
+        Err(wrong(key, eps, "it must be a number above 0"))
     }
 
     /// How many heads there are; their channels together are the width.
@@ -77,12 +73,8 @@ impl Fields {
     }
 
     pub(super) fn flag(&mut self, key: &str, default: bool) -> Result<bool> {
-        match self.take(key) {
-            Some(value) => value
-                .as_bool()
-                .ok_or_else(|| Error::value(key, value, "it must be true or false").hint("check the file")),
-            None => Ok(default),
-        }
+        let Some(value) = self.take(key) else { return Ok(default) };
+        value.as_bool().ok_or_else(|| wrong(key, value, "it must be true or false"))
     }
 
     /// A field that must say this, or nothing at all where this is its default.
@@ -116,11 +108,7 @@ impl Fields {
         let eps = self.eps("layer_norm_eps", 1e-5)?;
         let (base, share) = self.rotation(1e4, 0.25)?;
         let tied = self.flag("tie_word_embeddings", false)?;
-        let inner = self.size("intermediate_size")?;
-        let model = table(&json!({
-            "layers": layers, "width": width, "heads": heads, "feed_forward_width": inner,
-            "norm": "layer_norm", "norm_eps": eps, "tied": tied, "feed_forward": "gelu",
-        }))?;
+        let model = gelu_model([layers, width, heads, self.size("intermediate_size")?], eps, tied)?;
         // Whole channels, as the reader of that file counts them.
         let dim = (width / heads.max(1)) as f64;
         let fraction = (share * dim).floor() / dim;
@@ -143,10 +131,7 @@ impl Fields {
         let table_size = self.left.get("n_positions").cloned().unwrap_or_default();
         let eps = self.eps("layer_norm_epsilon", 1e-5)?;
         let tied = self.flag("tie_word_embeddings", true)?;
-        let model = table(&json!({
-            "layers": layers, "width": width, "heads": heads, "feed_forward_width": inner,
-            "norm": "layer_norm", "norm_eps": eps, "tied": tied, "feed_forward": "gelu",
-        }))?;
+        let model = gelu_model([layers, width, heads, inner], eps, tied)?;
         let position = json!({ "kind": "learned", "table_size": table_size });
         self.described(Architecture::Gpt2, model, "n_positions", &position)
     }
@@ -180,12 +165,25 @@ impl Fields {
     }
 }
 
+/// `[model]` of a GPT with `LayerNorm` and GELU.
+fn gelu_model([layers, width, heads, inner]: [usize; 4], eps: f64, tied: bool) -> Result<toml::Table> {
+    table(&json!({
+        "layers": layers, "width": width, "heads": heads, "feed_forward_width": inner,
+        "norm": "layer_norm", "norm_eps": eps, "tied": tied, "feed_forward": "gelu",
+    }))
+}
+
 /// A number of parts must divide what is cut into them.
 pub(super) fn divides(key: &str, parts: usize, (whole_key, whole): (&str, usize)) -> Result<()> {
     if whole.is_multiple_of(parts) {
         return Ok(());
     }
-    Err(Error::value(key, parts, format!("it must divide `{whole_key} = {whole}`")).hint("check the file"))
+    Err(wrong(key, parts, format!("it must divide `{whole_key} = {whole}`")))
+}
+
+/// A value that no file of a working model has.
+pub(super) fn wrong(key: &str, value: impl Display, allowed: impl Display) -> Error {
+    Error::value(key, value, allowed).hint("check the file")
 }
 
 pub(super) fn only_that(key: &str, found: &Value, wanted: &Value) -> Error {

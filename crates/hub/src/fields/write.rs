@@ -7,7 +7,6 @@ use longwave_position::PositionConfig;
 use longwave_position::encodings::{learned, rope};
 use serde_json::{Map, Value, json};
 
-/// The fields of a model.
 pub(super) fn write(
     architecture: Architecture,
     resolved: &Resolved,

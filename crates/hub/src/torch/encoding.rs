@@ -2,7 +2,7 @@
 
 use super::{linear, no_python};
 use burn::tensor::{Device, Int, Tensor};
-use longwave_core::{Error, Result};
+use longwave_core::{Result, written};
 use longwave_kernels::{Bias, Layout};
 use longwave_position::encoding::{Dimensions, HeadUse, QueryBlock, Rows, ScoreUse};
 use longwave_position::encodings::abacus::Abacus;
@@ -33,10 +33,7 @@ impl<'a> Written<'a> {
         dimensions: Dimensions,
         longest: usize,
     ) -> Result<Self> {
-        let failed = |error: serde_json::Error| {
-            Error::failed(format!("an encoding cannot be written as JSON: {error}"))
-        };
-        let keys = serde_json::to_value(config).map_err(failed)?;
+        let keys = written::json_value("an encoding", config)?;
         if draws(&keys) {
             return Err(no_python(
                 trained.kind(),
@@ -82,14 +79,11 @@ impl<'a> Written<'a> {
 
     /// Its numbers as `read` has them in a layer.
     pub(super) fn entry(&self, read: &Encoding, layer: usize) -> Result<Map<String, Value>> {
-        let failed = |error: serde_json::Error| {
-            Error::failed(format!("an encoding cannot be written as JSON: {error}"))
-        };
         let mut entry = Map::new();
         if let Some(class) = self.class {
             entry.extend(self.keys.clone());
             if let Some(radix) = read.get::<Radix>() {
-                entry.extend(object(serde_json::to_value(radix.config()).map_err(failed)?));
+                entry.extend(object(written::json_value("an encoding", &radix.config())?));
             }
             if let Some(digits) = read.clone().get_mut().and_then(Abacus::of_tokenizer) {
                 entry.insert("digits".to_owned(), json!(digits));
@@ -101,13 +95,9 @@ impl<'a> Written<'a> {
                 entry.insert("coefficients".to_owned(), json!(fixed));
             }
             let d = &self.dimensions;
-            let sizes = [
-                ("heads", d.heads),
-                ("layers", d.layers),
-                ("head_dim", d.head_dim),
-                ("train_length", d.train_length),
-            ];
-            let asked = sizes.into_iter().filter(|(name, _)| class.contains(&format!("[\"{name}\"]")));
+            let widths = [("heads", d.heads), ("layers", d.layers), ("head_dim", d.head_dim)];
+            let sizes = widths.into_iter().chain([("train_length", d.train_length)]);
+            let asked = sizes.filter(|(name, _)| class.contains(&format!("[\"{name}\"]")));
             entry.extend(asked.map(|(name, size)| (name.to_owned(), json!(size))));
             let (before, after) = (shapes(self.trained), shapes(read));
             if before != after {

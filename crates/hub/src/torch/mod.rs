@@ -13,7 +13,7 @@ mod source;
 use crate::architecture::Architecture;
 use crate::export::{NEW, as_json, block};
 use crate::{fields, run_block, tensors};
-use longwave_core::{Error, Result, file};
+use longwave_core::{Error, Result, file, written};
 use longwave_position::{ExtensionConfig, Lengths};
 use longwave_train::Trained;
 use longwave_train::checkpoint::StageReading;
@@ -43,9 +43,8 @@ pub fn export(
     let Trained { config, resolved, model, .. } = trained;
     let bytes = tensors::to_bytes(&tensors::of_model(model)?)?;
     let read = (extended.extend != ExtensionConfig::from_value(&"direct".into(), "extend")?)
-        .then(|| serde_json::to_value(&extended.extend))
-        .transpose()
-        .map_err(|error| Error::failed(format!("an extension cannot be written as JSON: {error}")))?
+        .then(|| written::json_value("an extension", &extended.extend))
+        .transpose()?
         .map(|extend| StageReading { length: extended.longest, extend, head_scale: None });
     let block = block(trained, document, &bytes, read.as_ref())?;
     let torch = reading::described(trained, extended)?;

@@ -6,6 +6,7 @@ use longwave_core::{Error, Result, file};
 use longwave_experiment::config::parse;
 use longwave_experiment::{Config, paths};
 use longwave_train::RunConfig;
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use toml::Table;
@@ -15,7 +16,6 @@ pub(crate) fn default_folder(config: &RunConfig) -> PathBuf {
     Path::new("runs").join(format!("{}-{}", config.name, config.seed))
 }
 
-/// Reads a config and shows its warnings.
 pub(crate) fn load_config(path: &Path, assignments: &[String]) -> Result<Config> {
     let config = read_config(path, assignments)?;
     warn(&config.warnings);
@@ -28,8 +28,7 @@ pub(crate) fn read_config(path: &Path, assignments: &[String]) -> Result<Config>
     check_kind(path, &found.document()?, FileKind::Config)?;
     match found {
         Found::File(path) => Config::load(&path, assignments),
-        Found::Shipped { name, text } => Config::with_assignments(parse(text, &name)?, assignments),
-        Found::Stdin(text) => Config::with_assignments(parse(&text, STDIN)?, assignments),
+        Found::Text { name, text } => Config::with_assignments(parse(&text, &name)?, assignments),
     }
 }
 
@@ -38,7 +37,7 @@ pub(crate) fn read_study(path: &Path) -> Result<(Table, Option<PathBuf>)> {
     let found = find(path, FileKind::Study, None)?;
     let folder = match &found {
         Found::File(path) => path.parent().map(Path::to_owned),
-        Found::Shipped { .. } | Found::Stdin(_) => None,
+        Found::Text { .. } => None,
     };
     let document = found.document()?;
     check_kind(path, &document, FileKind::Study)?;
@@ -75,15 +74,12 @@ pub(crate) fn warn<'a>(warnings: impl IntoIterator<Item = &'a String>) {
     }
 }
 
-/// A config or a study.
 enum Found {
     File(PathBuf),
-    /// What came on stdin.
-    Stdin(String),
-    /// What the program carries, and what it is called in messages.
-    Shipped {
+    /// What came on stdin or what the program carries, and what it is called in messages.
+    Text {
         name: String,
-        text: &'static str,
+        text: Cow<'static, str>,
     },
 }
 
@@ -96,21 +92,20 @@ impl Found {
                 paths::resolve(&mut document, path.parent().unwrap_or(Path::new("")));
                 Ok(document)
             }
-            Self::Shipped { name, text } => parse(text, name),
-            Self::Stdin(text) => parse(text, STDIN),
+            Self::Text { name, text } => parse(text, name),
         }
     }
 }
 
-/// What stdin is called in messages.
 const STDIN: &str = "stdin";
 
 /// Stdin, where the name is `-`; the file itself, beside the study that names it or from the current folder; or the one of that name in the project's
 /// folder; or the one that the program carries. `.toml` may be left out of a bare name.
 fn find(path: &Path, kind: FileKind, beside: Option<&Path>) -> Result<Found> {
     if path == Path::new("-") {
-        let text = std::io::read_to_string(std::io::stdin());
-        return text.map(Found::Stdin).map_err(|error| Error::io("read", Path::new(STDIN), &error));
+        let text = std::io::read_to_string(std::io::stdin())
+            .map_err(|error| Error::io("read", Path::new(STDIN), &error))?;
+        return Ok(Found::Text { name: STDIN.to_owned(), text: text.into() });
     }
     let folder = Path::new(kind.folder());
     let bare = path.components().count() == 1;
@@ -126,7 +121,7 @@ fn find(path: &Path, kind: FileKind, beside: Option<&Path>) -> Result<Found> {
     }
     let name = with_end.strip_prefix(folder).unwrap_or(&with_end).to_string_lossy().into_owned();
     if let Some(text) = kind.text(&name) {
-        return Ok(Found::Shipped { name: format!("the program's own `{name}`"), text });
+        return Ok(Found::Text { name: format!("the program's own `{name}`"), text: text.into() });
     }
     Err(missing(path, kind, &places, bare))
 }

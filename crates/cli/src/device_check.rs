@@ -3,7 +3,7 @@
 use crate::interrupt;
 use crate::output::status;
 use longwave_bench::selfcheck::{Checked, Identity, Verdict};
-use longwave_core::{Error, Result};
+use longwave_core::Result;
 use longwave_data::cache;
 use longwave_experiment::Machine;
 
@@ -36,10 +36,7 @@ fn verdict(machine: &mut Machine) -> Result<Option<Verdict>> {
             let Identity { device, driver, .. } = &identity;
             status(&format!("checking  {device}, once for this driver ({driver})"));
         }
-        if interrupt::asked() {
-            return Err(Error::interrupted("stopped; nothing is trained"));
-        }
-        Ok(())
+        interrupt::check("stopped; nothing is trained")
     })?;
     machine.repeatable = Some(verdict.repeatable);
     Ok(Some(verdict))

@@ -32,3 +32,8 @@ pub(crate) fn ask() {
 pub(crate) fn asked() -> bool {
     ASKED.load(Ordering::Relaxed)
 }
+
+/// Ends work that a signal asks to stop; `said` is what the user reads.
+pub(crate) fn check(said: &str) -> Result<()> {
+    if asked() { Err(Error::interrupted(said)) } else { Ok(()) }
+}

@@ -115,7 +115,6 @@ fn in_home(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     expanded.collect()
 }
 
-/// Shows an error and gives the exit code.
 fn report(error: Error) -> ExitCode {
     let error = usage::with_hint(error);
     output::report_error(&error);
@@ -143,31 +142,18 @@ mod tests {
     #[test]
     fn a_tilde_that_a_shell_left_is_the_home_folder() {
         let home = file::in_home("~");
-        let of = |given: &[&str]| -> Vec<String> {
-            let expanded = in_home(given.iter().map(OsString::from));
-            expanded.into_iter().map(|argument| argument.into_string().unwrap()).collect()
-        };
-        let given = [
-            "train",
-            "--out=~/run",
-            "~/a.toml",
-            "data.corpus=~/texts",
-            "--prompt",
-            "~/x",
-            "--prompt=~/y",
-            "a~",
+        let arguments = [
+            ("train", "train"),
+            ("--out=~/run", "--out=HOME/run"),
+            ("~/a.toml", "HOME/a.toml"),
+            ("data.corpus=~/texts", "data.corpus=HOME/texts"),
+            ("--prompt", "--prompt"),
+            ("~/x", "~/x"),
+            ("--prompt=~/y", "--prompt=~/y"),
+            ("a~", "a~"),
         ];
-        let expected = [
-            "train".to_owned(),
-            format!("--out={home}/run"),
-            format!("{home}/a.toml"),
-            format!("data.corpus={home}/texts"),
-            "--prompt".to_owned(),
-            "~/x".to_owned(),
-            "--prompt=~/y".to_owned(),
-            "a~".to_owned(),
-        ];
-        assert_eq!(of(&given), expected);
+        let expanded = in_home(arguments.map(|(given, _)| OsString::from(given)));
+        assert_eq!(expanded, arguments.map(|(_, expected)| OsString::from(expected.replace("HOME", &home))));
     }
 
     #[test]

@@ -7,7 +7,6 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-/// The form of the log's lines.
 pub(crate) struct Lines;
 
 impl<S, N> FormatEvent<S, N> for Lines

@@ -55,7 +55,6 @@ pub(crate) struct ConfigArgument {
 }
 
 impl ConfigArgument {
-    /// The config that is named.
     pub(crate) fn given(&self) -> Option<&Path> {
         self.file.as_deref().or(self.config.as_deref())
     }

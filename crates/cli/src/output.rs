@@ -1,7 +1,7 @@
 //! What reaches the terminal: data on stdout, everything else on stderr.
 
 use longwave_core::text::{json, shown_lines};
-use longwave_core::{Error, Result};
+use longwave_core::{Error, Result, written};
 use serde::Serialize;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,6 @@ pub(crate) fn be_followed() {
     FOLLOWED.store(true, Ordering::Relaxed);
 }
 
-/// Whether another process follows this one on stdout.
 pub(crate) fn followed() -> bool {
     FOLLOWED.load(Ordering::Relaxed)
 }
@@ -24,7 +23,6 @@ pub(crate) fn lines(text: &str) -> Result<()> {
     data(&shown_lines(text))
 }
 
-/// Writes data to stdout, as it is.
 pub(crate) fn data(text: &str) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
@@ -35,16 +33,16 @@ pub(crate) fn data(text: &str) -> Result<()> {
     }
 }
 
-/// Writes one JSON object a line to stdout.
 pub(crate) fn json_lines<T: Serialize>(objects: impl IntoIterator<Item = T>) -> Result<()> {
-    let objects = objects.into_iter().map(|object| serde_json::to_string(&object));
-    let objects = objects.collect::<serde_json::Result<Vec<_>>>();
-    let objects =
-        objects.map_err(|error| Error::failed(format!("a result cannot be written as JSON: {error}")))?;
-    json_text(&(objects.join("\n") + "\n"))
+    let objects = objects.into_iter().map(|object| written::json("a result", &object));
+    json_text(&(objects.collect::<Result<Vec<_>>>()?.join("\n") + "\n"))
 }
 
-/// Writes JSON to stdout.
+/// Writes a value to stdout as JSON for people; `what` names it in an error.
+pub(crate) fn json_document(what: &str, value: &impl Serialize) -> Result<()> {
+    json_text(&written::json_lines(what, value)?)
+}
+
 pub(crate) fn json_text(text: &str) -> Result<()> {
     data(&json(text))
 }
@@ -56,13 +54,11 @@ pub(crate) fn width() -> Option<usize> {
     terminal.or_else(asked).filter(|width| *width > 0)
 }
 
-/// Writes a line for the user to stderr.
 pub(crate) fn status(text: &str) {
     // There is nobody left to show that stderr cannot be written to.
     let _ = writeln!(std::io::stderr(), "{}", shown_lines(text));
 }
 
-/// Shows an error and its hint.
 pub(crate) fn report_error(error: &Error) {
     let (red, cyan, off) = if std::io::stderr().is_terminal() && colours() {
         ("\u{1b}[1;31m", "\u{1b}[1;36m", "\u{1b}[0m")
@@ -82,7 +78,6 @@ pub(crate) fn colours() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-/// Whether what goes to stdout is to have colours.
 pub(crate) fn stdout_has_colours() -> bool {
     std::io::stdout().is_terminal() && colours()
 }

@@ -34,7 +34,6 @@ impl fmt::Debug for Program {
 }
 
 impl Program {
-    /// The program as it is.
     pub fn new() -> Self {
         Self::default()
     }
@@ -50,7 +49,6 @@ impl Program {
         self
     }
 
-    /// Adds an extension.
     #[must_use]
     pub fn extension<E: Extend + ConfigKeys>(mut self) -> Self {
         self.extensions.push(ExtensionEntry::of::<E>());
@@ -83,7 +81,6 @@ impl Program {
         metrics::register(self.metrics)
     }
 
-    /// Runs the command line with the process's arguments.
     pub fn run(self) -> ExitCode {
         match self.register() {
             Ok(()) => crate::run_command(),

@@ -15,7 +15,6 @@ const QUIET: Duration = Duration::from_secs(15);
 /// Between two signs to a process that follows this one.
 const SIGN: Duration = Duration::from_millis(200);
 
-/// Shows how far something has come.
 #[derive(Debug)]
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,
@@ -33,10 +32,7 @@ impl Progress {
     pub(crate) fn new(what: &str, unit: &'static str, done: u64, total: u64) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(5));
-            let template = "{prefix:>10} {bar:10}  {wide_msg}";
-            if let Ok(style) = ProgressStyle::with_template(template) {
-                bar.set_style(style.progress_chars("━╸ "));
-            }
+            let bar = styled(bar, "{prefix:>10} {bar:10}  {wide_msg}");
             bar.set_prefix(shown(what).into_owned());
             bar.set_position(done);
             bar
@@ -47,7 +43,6 @@ impl Progress {
         Self { bar, what: what.to_owned(), unit, total, start: now, first: done, quiet, last_line: now }
     }
 
-    /// Seconds left at the pace so far.
     fn left(&self, done: u64) -> String {
         let (since, all) = (done - self.first.min(done), self.total - done.min(self.total));
         if since == 0 {
@@ -75,7 +70,6 @@ impl Progress {
         }
     }
 
-    /// How many units are done, of how many.
     fn count(&self, done: u64) -> String {
         format!("{} {}/{}", self.unit, grouped(done as usize), grouped(self.total as usize))
     }
@@ -94,13 +88,20 @@ impl Progress {
     }
 }
 
+/// A bar that is drawn by a template.
+pub(crate) fn styled(bar: ProgressBar, template: &str) -> ProgressBar {
+    match ProgressStyle::with_template(template) {
+        Ok(style) => bar.with_style(style.progress_chars("━╸ ")),
+        Err(_) => bar,
+    }
+}
+
 /// The parts that say something, apart from each other.
 fn joined(parts: &[&str]) -> String {
     let parts: Vec<&str> = parts.iter().copied().filter(|part| !part.is_empty()).collect();
     parts.join("  ")
 }
 
-/// Takes the bar away.
 impl Drop for Progress {
     fn drop(&mut self) {
         if let Some(bar) = &self.bar {
@@ -117,19 +118,16 @@ pub(crate) struct Training {
     /// Steps of the stages before.
     before: u64,
     batch_tokens: usize,
-    /// Steps of all stages.
     all_steps: u64,
     /// The step that was shown last, counted over all stages, and its loss.
     last: (u64, f64),
     /// A moving average of the loss: one batch's jumps too much to read.
     smoothed: f64,
-    /// The course of the loss, which the bar shows.
     course: Sparkline,
     valid: Option<f64>,
 }
 
 impl Training {
-    /// Starts just before the step of `metric`.
     pub(crate) fn new(config: &RunConfig, metric: &Metric) -> Self {
         let (stage, before) = (metric.stage, config.steps_before(metric.stage));
         let what = if stage == 0 { "training".to_owned() } else { format!("stage {stage}") };
@@ -185,18 +183,15 @@ impl Training {
         format!("trained   to step {step} of {all} in {}; {losses}", clock(seconds))
     }
 
-    /// The last loss in validation.
     fn validation(&self) -> String {
         self.valid.map(|valid| format!("validation {}", loss(valid))).unwrap_or_default()
     }
 }
 
-/// A loss with its perplexity.
 fn loss(nats: f64) -> String {
     format!("loss {nats:.3} (ppl {:.1})", nats.exp())
 }
 
-/// Minutes and seconds.
 fn clock(seconds: u64) -> String {
     format!("{}:{:02}", seconds / 60, seconds % 60)
 }

@@ -5,7 +5,6 @@ include!(concat!(env!("OUT_DIR"), "/shipped.rs"));
 /// Columns that a purpose may take.
 const WIDTH: usize = 110;
 
-/// What a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileKind {
     /// What one run trains.
@@ -54,7 +53,6 @@ impl FileKind {
         }
     }
 
-    /// The text of the file of this name.
     pub(crate) fn text(self, name: &str) -> Option<&'static str> {
         self.shipped().iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
     }

@@ -8,7 +8,6 @@ use longwave_report::plot::{self, Figure, FigureFormat};
 use longwave_report::{Format, Grid, History, Table, blocks, histories};
 use std::path::{Path, PathBuf};
 
-/// Prints the tables of these rows.
 pub(crate) fn print_tables(rows: &[ResultRow], format: Format) -> Result<()> {
     let mut rows = rows.to_vec();
     reference::resolve(&mut rows, None)?;
@@ -30,17 +29,11 @@ pub(crate) fn print(tables: &[Table], histories: &[Grid], format: Format) -> Res
     lines(&by_length.chain(by_step).collect::<Vec<_>>().join("\n"))
 }
 
-/// Writes plots, tables and page of a run again, from all its rows.
-pub(crate) fn renew_report(folder: &Path) -> Result<()> {
-    renewed(folder, Report::read(folder, None))
-}
-
-/// The same of a folder that has rows of the run in another one, see [`Report::read_elsewhere`].
-pub(crate) fn renew_report_elsewhere(folder: &Path, run: &Path) -> Result<()> {
-    renewed(folder, Report::read_elsewhere(folder, run))
-}
-
-fn renewed(folder: &Path, report: Result<Report>) -> Result<()> {
+/// Writes plots, tables and page of a run again, from all its rows: into its folder, or into another one that has rows of it, see
+/// [`Report::read_elsewhere`].
+pub(crate) fn renew_report(run: &Path, elsewhere: Option<&Path>) -> Result<()> {
+    let folder = elsewhere.unwrap_or(run);
+    let report = elsewhere.map_or_else(|| Report::read(run, None), |out| Report::read_elsewhere(out, run));
     report.and_then(|report| write_report(&report, folder)).map_err(|error| {
         let hint = format!("`longwave report {}` writes them once that is put right", folder.display());
         let hint = error.hint_text().map_or(hint, str::to_owned);
@@ -73,7 +66,6 @@ pub(crate) fn write_figure(report: &Report, path: &Path, kind: FigureFormat, fig
     Ok(())
 }
 
-/// Says what was written into a folder.
 pub(crate) fn wrote(folder: &Path, paths: &[PathBuf]) {
     let name = |path: &PathBuf| Some(path.file_name()?.to_string_lossy().into_owned());
     let names: Vec<String> = paths.iter().filter_map(name).collect();

@@ -4,7 +4,6 @@ use crate::interrupt;
 use crate::options::introduce;
 use crate::output::{grouped, status};
 use crate::progress::{Progress, Training};
-use longwave_core::Error;
 use longwave_core::memory_check::shown;
 use longwave_data::{Dataset, Note, Scoring, Split};
 use longwave_eval::memory_check::Need;
@@ -21,11 +20,9 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Default)]
 pub(crate) struct Terminal {
     bar: Option<Bar>,
-    /// When the first training step began.
     began: Option<Instant>,
 }
 
-/// What is in progress.
 #[derive(Debug)]
 enum Bar {
     Data(longwave_data::Stage, Progress),
@@ -69,7 +66,9 @@ impl Observer for Terminal {
                         if !stopped_early {
                             status(&finished(run));
                         }
-                        lines_of(notes);
+                        for note in notes {
+                            status(note);
+                        }
                     }
                     Event::Resumed { step, how, instead_of } => {
                         if let Some(how) = how {
@@ -80,14 +79,26 @@ impl Observer for Terminal {
                         }
                         status(&format!("resuming after step {}", grouped(step as usize)));
                     }
-                    Event::RolledBack { why, step } => describe_rollback(why, step),
+                    Event::RolledBack { why, step } => {
+                        let message = why.message();
+                        tracing::warn!(
+                            "{message}; training goes on from step {step} and leaves the batch out"
+                        );
+                    }
                     Event::Trained { skipped_batches, skipped, notes } => {
                         if let Some(summary) = summary {
                             status(&summary);
                         }
-                        lines_of(notes);
-                        describe_skipped(skipped);
-                        describe_skipped_batches(skipped_batches);
+                        for note in notes {
+                            status(note);
+                        }
+                        describe_left_out(
+                            skipped,
+                            ["step was", "steps were"],
+                            "whose gradients overflowed f16",
+                        );
+                        let why = "whose loss or gradient was not finite";
+                        describe_left_out(skipped_batches, ["batch was", "batches were"], why);
                     }
                     Event::Selected(selection) => describe_selection(selection),
                     _ => {}
@@ -172,7 +183,6 @@ pub(crate) fn describe_notes(notes: &[Note]) {
     }
 }
 
-/// The memory that an evaluation takes.
 pub(crate) fn memory(need: &Need) -> String {
     let [all, weights, opening, reading] =
         [need.bytes(), need.weights, need.opening(), need.reading].map(shown);
@@ -182,7 +192,6 @@ pub(crate) fn memory(need: &Need) -> String {
     )
 }
 
-/// The corpus or the task.
 fn describe_text(dataset: &Dataset, vocab_size: usize) -> String {
     if let Some(task) = dataset.task() {
         let scored = match task.scoring() {
@@ -202,13 +211,6 @@ fn describe_text(dataset: &Dataset, vocab_size: usize) -> String {
     )
 }
 
-/// A line for each sentence.
-fn lines_of(notes: &[String]) {
-    for note in notes {
-        status(note);
-    }
-}
-
 /// What a finished run allows.
 fn finished(run: &Run) -> String {
     let steps = grouped(run.config.total_steps() as usize);
@@ -226,27 +228,13 @@ fn finished(run: &Run) -> String {
     )
 }
 
-fn describe_skipped(skipped: usize) {
-    if skipped > 0 {
-        let steps = if skipped == 1 { "step was" } else { "steps were" };
-        status(&format!("{} {steps} left out, whose gradients overflowed f16", grouped(skipped)));
+fn describe_left_out(count: usize, [one, many]: [&str; 2], why: &str) {
+    if count > 0 {
+        let were = if count == 1 { one } else { many };
+        status(&format!("{} {were} left out, {why}", grouped(count)));
     }
 }
 
-fn describe_skipped_batches(skipped: usize) {
-    if skipped > 0 {
-        let batches = if skipped == 1 { "batch was" } else { "batches were" };
-        status(&format!("{} {batches} left out, whose loss or gradient was not finite", grouped(skipped)));
-    }
-}
-
-/// Warns of a step that was not finite.
-fn describe_rollback(why: &Error, step: u64) {
-    let message = why.message();
-    tracing::warn!("{message}; training goes on from step {step} and leaves the batch out");
-}
-
-/// Describes what the validation split decided.
 fn describe_selection(selection: &Selection) {
     for (&place, among) in &selection.evaluation.chosen {
         let extension = &selection.evaluation.extensions[place];

@@ -8,6 +8,7 @@ use crate::terminal::Terminal;
 use clap::{Args, Subcommand};
 use longwave_bench::{Bench, Clock, Record, attention, eval, export, growth, record, rope, scaling, train};
 use longwave_core::{Error, Result, file};
+use longwave_data::Dataset;
 use longwave_experiment::open_data;
 use longwave_position::{Lengths, Tokens};
 use longwave_report::plot;
@@ -85,10 +86,13 @@ struct BenchModel {
 }
 
 impl BenchModel {
-    /// The config that is named, or that of the main job.
-    fn load(&self) -> Result<RunConfig> {
+    /// The config that is named, or that of the main job, with the device and its text.
+    fn open(&self) -> Result<(RunConfig, Bench, Dataset)> {
         let path = self.config.given().unwrap_or(Path::new("rope.toml"));
-        Ok(load_config(path, &self.set)?.run)
+        let config = load_config(path, &self.set)?.run;
+        let bench = open(&self.measuring)?;
+        let dataset = open_data(&config.data, &mut Terminal::default())?;
+        Ok((config, bench, dataset))
     }
 }
 
@@ -152,24 +156,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             shown(&own.measuring, |show| attention::run(&bench, lengths, show))
         }
         BenchKind::Train(own) => {
-            let config = own.model.load()?;
-            let bench = open(&own.model.measuring)?;
-            let dataset = open_data(&config.data, &mut Terminal::default())?;
+            let (config, bench, dataset) = own.model.open()?;
             match &own.export {
                 None => shown(&own.model.measuring, |show| train::run(&bench, &config, &dataset, show)),
                 Some(folder) => {
                     let mut progress = |step| {
                         status(&format!("step {step} of {}", own.steps));
-                        stopped()
+                        interrupt::check(STOPPED)
                     };
                     export::write(folder, &config, &dataset, &bench.device, own.steps, &mut progress)
                 }
             }
         }
         BenchKind::Eval(own) => {
-            let config = own.model.load()?;
-            let bench = open(&own.model.measuring)?;
-            let vocab = open_data(&config.data, &mut Terminal::default())?.tokenizer().vocab_size();
+            let (config, bench, dataset) = own.model.open()?;
+            let vocab = dataset.tokenizer().vocab_size();
             let lengths = match &own.lengths[..] {
                 [] => eval::TIMES.map(|times| times * config.train.length).to_vec(),
                 lengths => in_tokens(lengths, config.train.length)?,
@@ -181,24 +182,20 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
 }
 
-/// Measures all numbers of threads.
 fn run_scaling(own: &BenchScaling) -> Result<()> {
-    let config = own.model.load()?;
-    let measuring = &own.model.measuring;
-    let bench = open(measuring)?;
-    let dataset = open_data(&config.data, &mut Terminal::default())?;
+    let (config, bench, dataset) = own.model.open()?;
     let length = match &own.length {
         None => scaling::LENGTH,
         Some(length) => in_tokens(std::slice::from_ref(length), config.train.length)?[0],
     };
-    shown(measuring, |show| scaling::run(&bench, &config, &dataset, length, scaling::threads(), show))
+    shown(&own.model.measuring, |show| {
+        scaling::run(&bench, &config, &dataset, length, scaling::threads(), show)
+    })
 }
 
 /// Measures both curves, tells their fits and writes their charts and tables.
 fn run_growth(own: &BenchGrowth) -> Result<()> {
-    let config = own.model.load()?;
-    let bench = open(&own.model.measuring)?;
-    let dataset = open_data(&config.data, &mut Terminal::default())?;
+    let (config, bench, dataset) = own.model.open()?;
     let given = in_tokens(&own.lengths, config.train.length)?;
     let lengths = if given.is_empty() { &growth::LENGTHS[..] } else { &given };
     let widths = if own.widths.is_empty() { &growth::WIDTHS[..] } else { &own.widths };
@@ -242,13 +239,15 @@ fn open(measuring: &Measuring) -> Result<Bench> {
     })
 }
 
+const STOPPED: &str = "stopped; nothing is written";
+
 type Show<'a> = dyn FnMut(Record) -> Result<()> + 'a;
 
 /// Shows every record as it comes: as JSON, or as a line of a table with its legend at the end.
 fn shown(measuring: &Measuring, run: impl FnOnce(&mut Show<'_>) -> Result<()>) -> Result<()> {
     let mut records = Vec::new();
     run(&mut |record| {
-        stopped()?;
+        interrupt::check(STOPPED)?;
         if measuring.json {
             return json_text(&(record.json()? + "\n"));
         }
@@ -260,8 +259,4 @@ fn shown(measuring: &Measuring, run: impl FnOnce(&mut Show<'_>) -> Result<()>) -
         Ok(())
     })?;
     if measuring.json { Ok(()) } else { lines(&format!("\n{}\n", record::legend(&records))) }
-}
-
-fn stopped() -> Result<()> {
-    if interrupt::asked() { Err(Error::interrupted("stopped; nothing is written")) } else { Ok(()) }
 }

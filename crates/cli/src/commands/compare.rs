@@ -59,12 +59,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         return json_lines(&compared.list);
     }
     let title = format!("{} minus {}", a.name, b.name);
-    let table = |columns: &[Column]| table(&title, arguments.metric, &compared, columns);
-    let whole = table(&COLUMNS);
+    let table = |columns: &[&Column]| table(&title, arguments.metric, &compared, columns);
     if arguments.format != Format::Text {
-        return lines(&whole.written(arguments.format));
+        return lines(&fitted(None, table).written(arguments.format));
     }
-    lines(&fitted(whole, width(), table).text_within(width()))
+    lines(&fitted(width(), table).text_within(width()))
 }
 
 fn metrics() -> String {
@@ -169,52 +168,86 @@ fn matches(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// The columns of the table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Column {
-    Reading,
-    Length,
-    First,
-    Other,
-    Difference,
-    Error,
-    Interval,
-    Bootstrap,
-    P,
-    Paired,
+struct Column {
+    /// What a narrow terminal calls it that goes without it.
+    name: &'static str,
+    header: fn(&Shown<'_>) -> Header,
+    entry: fn(&Comparison) -> String,
+}
+
+/// What the table is of.
+struct Shown<'a> {
+    metric: Metric,
+    over_seeds: bool,
+    /// What readings are paired by beside the seed.
+    unit: &'a str,
 }
 
 const COLUMNS: [Column; 10] = [
-    Column::Reading,
-    Column::Length,
-    Column::First,
-    Column::Other,
-    Column::Difference,
-    Column::Error,
-    Column::Interval,
-    Column::Bootstrap,
-    Column::P,
-    Column::Paired,
+    Column { name: "", header: |_| Header::words("extend"), entry: |one| one.reading.clone() },
+    Column { name: "", header: |_| Header::number("length"), entry: |one| one.settings.length.to_string() },
+    Column {
+        name: "",
+        header: |shown| Header::number(if shown.metric == Metric::Loss { "ppl" } else { "first" }),
+        entry: |one| value(one.metric, one.ppl, one.value),
+    },
+    Column {
+        name: "the second side's value",
+        header: |_| Header::number("other"),
+        entry: |one| value(one.metric, one.other_ppl, one.other_value),
+    },
+    Column {
+        name: "",
+        header: |_| Header::number("difference"),
+        entry: |one| format!("{:+.4}", one.difference),
+    },
+    Column {
+        name: "the standard error",
+        header: |_| Header::number("se"),
+        entry: |one| one.se.map_or("-".to_owned(), |se| format!("{se:.4}")),
+    },
+    Column { name: "the interval", header: |_| Header::number("95% (t)"), entry: |one| ends(one.interval) },
+    Column {
+        name: "the bootstrap interval",
+        header: |_| Header::number("95% (bootstrap)"),
+        entry: |one| ends(one.bootstrap),
+    },
+    Column {
+        name: "",
+        header: |_| Header::number("p (Holm)"),
+        entry: |one| p_value(one.p_holm) + if one.repeats { " =" } else { "" },
+    },
+    Column {
+        name: "the number of pairs",
+        header: |Shown { unit, over_seeds, .. }| {
+            Header::number(if *over_seeds { format!("seeds, {unit}s") } else { format!("{unit}s") })
+        },
+        entry: |one| {
+            let seeds = if one.over == Over::Documents { String::new() } else { format!("{}, ", one.seeds) };
+            format!("{seeds}{}", one.documents)
+        },
+    },
 ];
 
-/// The columns that a narrow terminal goes without, the first first, and their names.
-const SPARED: [(Column, &str); 5] = [
-    (Column::Bootstrap, "the bootstrap interval"),
-    (Column::Error, "the standard error"),
-    (Column::Paired, "the number of pairs"),
-    (Column::Other, "the second side's value"),
-    (Column::Interval, "the interval"),
+/// The columns that a narrow terminal goes without, the first first.
+const SPARED: [&str; 5] = [
+    "the bootstrap interval",
+    "the standard error",
+    "the number of pairs",
+    "the second side's value",
+    "the interval",
 ];
 
 /// The table with as many columns as a terminal of `width` has room for; a note names those that are left out.
-fn fitted(whole: Grid, width: Option<usize>, table: impl Fn(&[Column]) -> Grid) -> Grid {
-    let Some(width) = width else { return whole };
-    let (mut fitted, mut columns, mut left_out) = (whole, COLUMNS.to_vec(), Vec::new());
-    for (spared, name) in SPARED {
+fn fitted(width: Option<usize>, table: impl Fn(&[&Column]) -> Grid) -> Grid {
+    let (mut columns, mut left_out): (Vec<&Column>, _) = (COLUMNS.iter().collect(), Vec::new());
+    let mut fitted = table(&columns);
+    let Some(width) = width else { return fitted };
+    for name in SPARED {
         if fitted.width() <= width {
             break;
         }
-        columns.retain(|column| *column != spared);
+        columns.retain(|column| column.name != name);
         left_out.push(name);
         fitted = table(&columns);
     }
@@ -237,7 +270,7 @@ fn fitted(whole: Grid, width: Option<usize>, table: impl Fn(&[Column]) -> Grid) 
     fitted
 }
 
-fn table(title: &str, metric: Metric, compared: &Comparisons, columns: &[Column]) -> Grid {
+fn table(title: &str, metric: Metric, compared: &Comparisons, columns: &[&Column]) -> Grid {
     let name = if metric == Metric::Loss { "Loss".to_owned() } else { format!("`{}`", metric.name()) };
     let first = match metric.better() {
         None => "below 0 the first is smaller",
@@ -260,15 +293,13 @@ fn table(title: &str, metric: Metric, compared: &Comparisons, columns: &[Column]
         ));
     }
     notes.extend(compared.notes.iter().cloned());
+    let shown = Shown { metric, over_seeds, unit };
+    let row = |one: &Comparison| columns.iter().map(|column| Entry::new((column.entry)(one))).collect();
     Grid {
         title: title.to_owned(),
         setting: String::new(),
-        headers: columns.iter().map(|column| column.header(metric, over_seeds, unit)).collect(),
-        rows: compared
-            .list
-            .iter()
-            .map(|one| columns.iter().map(|column| Entry::new(column.entry(one))).collect())
-            .collect(),
+        headers: columns.iter().map(|column| (column.header)(&shown)).collect(),
+        rows: compared.list.iter().map(row).collect(),
         notes,
     }
 }
@@ -278,47 +309,12 @@ fn unit(list: &[Comparison]) -> &'static str {
     list.first().map_or("document", |one| one.unit)
 }
 
-impl Column {
-    fn header(self, metric: Metric, over_seeds: bool, unit: &str) -> Header {
-        let is_loss = metric == Metric::Loss;
-        match self {
-            Self::Reading => Header::words("extend"),
-            Self::Length => Header::number("length"),
-            Self::First => Header::number(if is_loss { "ppl" } else { "first" }),
-            Self::Other => Header::number("other"),
-            Self::Difference => Header::number("difference"),
-            Self::Error => Header::number("se"),
-            Self::Interval => Header::number("95% (t)"),
-            Self::Bootstrap => Header::number("95% (bootstrap)"),
-            Self::P => Header::number("p (Holm)"),
-            Self::Paired if over_seeds => Header::number(format!("seeds, {unit}s")),
-            Self::Paired => Header::number(format!("{unit}s")),
-        }
-    }
+fn value(metric: Metric, ppl: f64, value: f64) -> String {
+    if metric == Metric::Loss { format!("{ppl:.2}") } else { format!("{value:.4}") }
+}
 
-    fn entry(self, one: &Comparison) -> String {
-        let number = |number: Option<f64>| number.map_or("-".to_owned(), |number| format!("{number:.4}"));
-        let ends = |ends: Option<(f64, f64)>| {
-            ends.map_or("-".to_owned(), |(low, high)| format!("{low:+.4} to {high:+.4}"))
-        };
-        let value = |ppl: f64, value: f64| match one.metric {
-            Metric::Loss => format!("{ppl:.2}"),
-            _ => format!("{value:.4}"),
-        };
-        match self {
-            Self::Reading => one.reading.clone(),
-            Self::Length => one.settings.length.to_string(),
-            Self::First => value(one.ppl, one.value),
-            Self::Other => value(one.other_ppl, one.other_value),
-            Self::Difference => format!("{:+.4}", one.difference),
-            Self::Error => number(one.se),
-            Self::Interval => ends(one.interval),
-            Self::Bootstrap => ends(one.bootstrap),
-            Self::P => p_value(one.p_holm) + if one.repeats { " =" } else { "" },
-            Self::Paired if one.over != Over::Documents => format!("{}, {}", one.seeds, one.documents),
-            Self::Paired => one.documents.to_string(),
-        }
-    }
+fn ends(ends: Option<(f64, f64)>) -> String {
+    ends.map_or("-".to_owned(), |(low, high)| format!("{low:+.4} to {high:+.4}"))
 }
 
 /// A probability with four digits; one that is smaller is no zero.

@@ -4,12 +4,12 @@ use crate::configs::warn;
 use crate::device_check;
 use crate::options::{RunOptions, extensions, introduce, one_of, one_value, parsed};
 use crate::output::{json_lines, status};
-use crate::tables::{print_tables, renew_report, renew_report_elsewhere};
+use crate::tables::{print_tables, renew_report};
 use crate::terminal::{Terminal, describe_notes, memory};
 use clap::Args;
 use longwave_core::config::{read, set};
 use longwave_core::memory_check::{peak, shown};
-use longwave_core::{Error, Result};
+use longwave_core::{Error, Result, written};
 use longwave_data::Split;
 use longwave_eval::block::Checkpoints;
 use longwave_eval::protocols::{self, Protocol, WINDOWS_PER_DOCUMENT};
@@ -115,10 +115,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     } else {
         print_tables(&rows, arguments.format)?;
     }
-    match &arguments.out {
-        Some(out) => renew_report_elsewhere(out, run),
-        None => renew_report(run),
-    }
+    renew_report(run, arguments.out.as_deref())
 }
 
 /// Files of a run's folder, and of the reports in it.
@@ -156,22 +153,12 @@ fn check_tokens(file: &Path, folders: [Option<&PathBuf>; 2]) -> Result<()> {
 /// begins as the config's first and reads `corpus`, where that is other text than the run's.
 fn evaluations(arguments: &Arguments, corpus: Option<&str>) -> Result<Vec<Evaluation>> {
     let config = Config::load(&arguments.of.run.join("config.toml"), &[])?;
-    let asked = !arguments.lengths.is_empty()
-        || !arguments.extend.is_empty()
-        || arguments.against.is_some()
-        || arguments.protocol.is_some()
-        || corpus.is_some()
-        || arguments.split.is_some()
-        || arguments.checkpoints.is_some()
-        || !arguments.set.is_empty();
-    if !asked {
+    if options(arguments, corpus).next().is_none() && arguments.set.is_empty() {
         warn(&config.warnings);
         return Ok(config.evaluations().to_vec());
     }
-    let mut block = match config.evaluate().first().map(Table::try_from) {
-        Some(Ok(block)) => block,
-        _ => Table::new(),
-    };
+    let mut block =
+        config.evaluate().first().and_then(|block| Table::try_from(block).ok()).unwrap_or_default();
     if let Some(protocol) = &arguments.protocol {
         // Layouts belong to a protocol; another one begins with its own defaults.
         for key in protocols::keys().into_iter().filter(|key| *key != WINDOWS_PER_DOCUMENT) {
@@ -196,21 +183,10 @@ fn evaluations(arguments: &Arguments, corpus: Option<&str>) -> Result<Vec<Evalua
         block.insert("corpus".to_owned(), Value::String(corpus.to_owned()));
         block.remove("split");
     }
-    if let Some(split) = arguments.split {
-        block.insert("split".to_owned(), Value::String(split.to_string()));
-    }
     if let Some(checkpoints) = &arguments.checkpoints {
         block.insert("checkpoints".to_owned(), steps_or_word(checkpoints));
     }
-    if !arguments.lengths.is_empty() {
-        block.remove("max_length");
-        let lengths = Value::try_from(&arguments.lengths)
-            .map_err(|error| Error::failed(format!("`--lengths` cannot be written as TOML: {error}")))?;
-        block.insert("lengths".to_owned(), lengths);
-    }
-    if !arguments.extend.is_empty() {
-        block.insert("extend".to_owned(), Value::Array(asked_extensions(&arguments.extend)?));
-    }
+    insert_options(&mut block, &arguments.lengths, &arguments.extend, arguments.split)?;
     if let Some(against) = &arguments.against {
         block.insert("against".to_owned(), one_value("--against", against)?);
     } else if !arguments.extend.is_empty() {
@@ -268,9 +244,39 @@ fn by_reason(left_out: &[(&'static str, Error)]) -> Vec<(Vec<&'static str>, Stri
     reasons
 }
 
-/// The extensions of all options together.
-pub(super) fn asked_extensions(options: &[String]) -> Result<Vec<Value>> {
-    Ok(options.iter().map(|text| extensions(text)).collect::<Result<Vec<_>>>()?.concat())
+/// Puts the values of options that `explain` has too into a block.
+pub(super) fn insert_options(
+    block: &mut Table,
+    lengths: &[Tokens],
+    extend: &[String],
+    split: Option<Split>,
+) -> Result<()> {
+    if !lengths.is_empty() {
+        block.remove("max_length");
+        block.insert("lengths".to_owned(), written::toml_value("`--lengths`", &lengths)?);
+    }
+    if !extend.is_empty() {
+        let all = extend.iter().map(|text| extensions(text)).collect::<Result<Vec<_>>>()?.concat();
+        block.insert("extend".to_owned(), Value::Array(all));
+    }
+    if let Some(split) = split {
+        block.insert("split".to_owned(), Value::String(split.to_string()));
+    }
+    Ok(())
+}
+
+/// The options that were given and are named after a key of an evaluation.
+fn options(arguments: &Arguments, corpus: Option<&str>) -> impl Iterator<Item = &'static str> {
+    let given = [
+        ("lengths", !arguments.lengths.is_empty()),
+        ("extend", !arguments.extend.is_empty()),
+        ("against", arguments.against.is_some()),
+        ("protocol", arguments.protocol.is_some()),
+        ("corpus", corpus.is_some()),
+        ("split", arguments.split.is_some()),
+        ("checkpoints", arguments.checkpoints.is_some()),
+    ];
+    given.into_iter().filter(|(_, given)| *given).map(|(name, _)| name)
 }
 
 /// `--set` changes the keys of one evaluation; those of the whole config have their place elsewhere.
@@ -291,17 +297,7 @@ fn check_is_of_evaluation(assignment: &str) -> Result<()> {
 /// What an option of its own says is not said by `--set` too.
 fn check_said_once(assignment: &str, arguments: &Arguments) -> Result<()> {
     let key = assignment.split(['=', '.']).next().unwrap_or_default().trim();
-    let given = match key {
-        "lengths" => !arguments.lengths.is_empty(),
-        "extend" => !arguments.extend.is_empty(),
-        "against" => arguments.against.is_some(),
-        "protocol" => arguments.protocol.is_some(),
-        "corpus" => arguments.corpus.is_some(),
-        "split" => arguments.split.is_some(),
-        "checkpoints" => arguments.checkpoints.is_some(),
-        _ => false,
-    };
-    if !given {
+    if !options(arguments, arguments.corpus.as_deref()).any(|name| name == key) {
         return Ok(());
     }
     Err(Error::usage(format!("`--{key}` and `--set {assignment}` both say what `{key}` is"))

@@ -1,9 +1,9 @@
 //! `longwave explain`: what a trained model does with longer texts, and why it breaks.
 
-use super::eval::asked_extensions;
+use super::eval::insert_options;
 use crate::device_check;
 use crate::options::{Compute, introduce, parsed};
-use crate::output::{self, data, json_text, lines};
+use crate::output::{self, data, json_document, lines};
 use crate::tables::{renew_report, wrote};
 use crate::terminal::Terminal;
 use clap::Args;
@@ -73,7 +73,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         }
         (None, [run]) => {
             keep(&explained, run)?;
-            if run.join("results.jsonl").is_file() { renew_report(run) } else { Ok(()) }
+            if run.join("results.jsonl").is_file() { renew_report(run, None) } else { Ok(()) }
         }
         _ => Ok(()),
     }
@@ -93,7 +93,6 @@ fn command(arguments: &Arguments) -> String {
     words.join(" ")
 }
 
-/// What is found out about one run.
 fn explained(run: &Path, arguments: &Arguments, machine: &Machine) -> Result<Explained> {
     let corpus = arguments.corpus.as_deref();
     let found = FoundRun::find(run, arguments.checkpoint, corpus, &mut Terminal::default())?;
@@ -119,17 +118,7 @@ fn explained(run: &Path, arguments: &Arguments, machine: &Machine) -> Result<Exp
     if let Some(corpus) = other {
         block.insert("corpus".to_owned(), Value::String(corpus.to_owned()));
     }
-    if !arguments.lengths.is_empty() {
-        let lengths = Value::try_from(&arguments.lengths)
-            .map_err(|error| Error::failed(format!("`--lengths` cannot be written as TOML: {error}")))?;
-        block.insert("lengths".to_owned(), lengths);
-    }
-    if !arguments.extend.is_empty() {
-        block.insert("extend".to_owned(), Value::Array(asked_extensions(&arguments.extend)?));
-    }
-    if let Some(split) = arguments.split {
-        block.insert("split".to_owned(), Value::String(split.to_string()));
-    }
+    insert_options(&mut block, &arguments.lengths, &arguments.extend, arguments.split)?;
     let block: EvaluateConfig = longwave_core::config::read(&block, "explain")?;
     let evaluation = Evaluation::new(&block, "explain", train)?;
     if let Some(sweep) = evaluation.pending.values().next() {
@@ -142,9 +131,7 @@ fn explained(run: &Path, arguments: &Arguments, machine: &Machine) -> Result<Exp
 
 fn print(explained: &Explained, arguments: &Arguments) -> Result<()> {
     if arguments.json {
-        let text = serde_json::to_string_pretty(explained)
-            .map_err(|error| Error::failed(format!("what was found cannot be written as JSON: {error}")))?;
-        return json_text(&(text + "\n"));
+        return json_document("what was found", explained);
     }
     if arguments.format == Format::Csv {
         return data(&csv(explained));

@@ -4,7 +4,7 @@ use crate::options::{one_extension, parsed};
 use crate::output::status;
 use burn::tensor::Device;
 use clap::Args;
-use longwave_core::{Error, Result};
+use longwave_core::{Error, Result, written};
 use longwave_experiment::Config;
 use longwave_hub::Exported;
 use longwave_hub::torch::{self, Extended};
@@ -79,7 +79,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Writes a file of `PyTorch` with the weights.
 fn for_pytorch(
     arguments: &Arguments,
     folder: &Path,
@@ -92,10 +91,7 @@ fn for_pytorch(
         Some(length) => length.whole("--length", Lengths { train, length: train })?,
         None => 4 * train,
     };
-    if longest < train {
-        return Err(Error::value("--length", longest, format!("the model was trained on {train} tokens"))
-            .hint("name the longest text, as `4L`"));
-    }
+    check_longest(longest, train)?;
     let kind = extend.kind();
     torch::export(folder, &arguments.run, trained, document, &Extended { extend, longest })?;
     let (shown, word) = (folder.display(), quoted(&folder.to_string_lossy()));
@@ -118,8 +114,7 @@ fn scaled(exported: &Exported) -> String {
 fn scaling(arguments: &Arguments, train: usize) -> Result<Option<StageReading>> {
     let Some(text) = &arguments.extend else { return Ok(None) };
     let extend = one_extension(Some(text))?;
-    let written = serde_json::to_value(&extend)
-        .map_err(|error| Error::failed(format!("an extension cannot be written as JSON: {error}")))?;
+    let written = written::json_value("an extension", &extend)?;
     let scale = written.get("scale").and_then(serde_json::Value::as_f64);
     let length = match (arguments.length, scale) {
         (Some(length), _) => length.whole("--length", Lengths { train, length: train })?,
@@ -136,9 +131,14 @@ fn scaling(arguments: &Arguments, train: usize) -> Result<Option<StageReading>> 
             ));
         }
     };
-    if length < train {
-        return Err(Error::value("--length", length, format!("the model was trained on {train} tokens"))
-            .hint("name the longest text, as `4L`"));
-    }
+    check_longest(length, train)?;
     Ok(Some(StageReading { length, extend: written, head_scale: None }))
+}
+
+fn check_longest(length: usize, train: usize) -> Result<()> {
+    if length >= train {
+        return Ok(());
+    }
+    Err(Error::value("--length", length, format!("the model was trained on {train} tokens"))
+        .hint("name the longest text, as `4L`"))
 }

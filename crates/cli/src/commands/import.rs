@@ -62,7 +62,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Prints what `config.json` says.
 fn check(arguments: &Arguments) -> Result<()> {
     let Description { architecture, resolved, parameters, import_bytes, scaled, .. } =
         longwave_hub::describe(&arguments.folder, arguments.scaling, &arguments.set)?;

@@ -2,14 +2,14 @@
 
 use crate::configs::load_config;
 use crate::options::{ConfigArgument, one_extension, parsed};
-use crate::output::{data, json_text, lines, status, stdout_has_colours};
+use crate::output::{data, json_document, lines, status, stdout_has_colours};
 use crate::paint::painted;
 use crate::terminal::Terminal;
 use burn::tensor::Device;
 use clap::Args;
+use longwave_core::Result;
 use longwave_core::memory_check::available;
 use longwave_core::text::shown_lines;
-use longwave_core::{Error, Result};
 use longwave_data::Split;
 use longwave_eval::{Sample, memory_check};
 use longwave_experiment::{FoundRun, reading_of};
@@ -20,7 +20,6 @@ use longwave_model::{Gpt, Size};
 use longwave_position::{Lengths, Reading, Tokens};
 use longwave_train::Trained;
 use longwave_train::run::CheckpointId;
-use serde::Serialize;
 use std::path::{Path, PathBuf};
 
 /// Windows of the validation split that attention is measured on, at most.
@@ -66,11 +65,9 @@ struct Looked {
     /// In words, for the page.
     of: String,
     reading: Reading,
-    /// The model's sizes and keys.
     resolved: Resolved,
     /// L in tokens.
     train_length: usize,
-    /// A trained model.
     model: Option<Gpt>,
 }
 
@@ -114,7 +111,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         return Ok(());
     }
     if arguments.json {
-        return json(&pictures);
+        return json_document("the picture", &pictures);
     }
     let text = pictures.iter().map(Picture::text).collect::<Vec<_>>().join("\n");
     if stdout_has_colours() { data(&painted(&shown_lines(&text))) } else { lines(&text) }
@@ -152,23 +149,17 @@ fn sample(folder: &Path, checkpoint: CheckpointId, resolved: &Resolved, length: 
     found.sample(Split::Valid, length, most, &mut terminal)
 }
 
-/// Every encoding and every extension.
 fn list(as_json: bool) -> Result<()> {
     if as_json {
         let symbols = SYMBOLS
             .iter()
             .map(|(symbol, meaning)| serde_json::json!({ "symbol": symbol, "meaning": meaning }));
-        return json(&serde_json::json!({
+        let lists = serde_json::json!({
             "encodings": catalog::encodings()?,
             "extensions": catalog::extensions()?,
             "symbols": symbols.collect::<Vec<_>>(),
-        }));
+        });
+        return json_document("the picture", &lists);
     }
     lines(&(tables::encodings()? + "\n" + &tables::extensions()?))
-}
-
-fn json(value: &impl Serialize) -> Result<()> {
-    let text = serde_json::to_string_pretty(value)
-        .map_err(|error| Error::failed(format!("the picture cannot be written as JSON: {error}")))?;
-    json_text(&(text + "\n"))
 }

@@ -2,7 +2,7 @@
 
 use crate::output::data;
 use clap::Args;
-use longwave_core::{Error, Result};
+use longwave_core::{Result, written};
 
 /// Print the JSON schema of a config, or of a study file
 #[derive(Args, Debug)]
@@ -18,7 +18,5 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     } else {
         longwave_experiment::schema().to_value()
     };
-    let schema = serde_json::to_string_pretty(&schema)
-        .map_err(|error| Error::failed(format!("the schema cannot be written as JSON: {error}")))?;
-    data(&(schema + "\n"))
+    data(&written::json_lines("the schema", &schema)?)
 }

@@ -46,9 +46,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let checked = Checked { device: machine.device, reference: longwave_kernels::reference_in_use() };
     let mut count = 0;
     let failed = selfcheck::run(&checked, &mut |outcome| {
-        if interrupt::asked() {
-            return Err(Error::interrupted("stopped; nothing is written"));
-        }
+        interrupt::check("stopped; nothing is written")?;
         count += 1;
         let line = match &outcome.finding {
             Ok(seen) => format!("{green}pass{off}  {:52} {seen}", outcome.name),
@@ -71,9 +69,7 @@ fn table(checked: &Checked, lengths: &[usize]) -> Result<usize> {
     lines(&format!("\n{}", parity::head(lengths)))?;
     let mut errors = String::new();
     let failed = parity::table(checked, lengths, &mut |row| {
-        if interrupt::asked() {
-            return Err(Error::interrupted("stopped; nothing is written"));
-        }
+        interrupt::check("stopped; nothing is written")?;
         errors += &row.errors();
         lines(&row.line())
     });
@@ -84,7 +80,6 @@ fn table(checked: &Checked, lengths: &[usize]) -> Result<usize> {
     failed
 }
 
-/// What `--device` can name, a line each.
 fn list() -> Result<()> {
     lines("cpu    the CPU\n")?;
     let listed = gpus();

@@ -57,5 +57,5 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         return Ok(());
     }
     print_tables(&rows, *format)?;
-    renew_report(&folder)
+    renew_report(&folder, None)
 }

@@ -5,7 +5,7 @@ use crate::options::ConfigArgument;
 use crate::output::lines;
 use crate::terminal::{Terminal, describe_notes};
 use clap::Args;
-use longwave_core::Result;
+use longwave_core::{Result, written};
 use longwave_experiment::check;
 
 /// Check a config, its corpus and its tokenizer without running it
@@ -22,8 +22,5 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let config = load_config(arguments.config.required()?, &arguments.set)?;
     describe_notes(&check(&config, &mut Terminal::default())?);
-    let text = toml::to_string(&config.to_table()?).map_err(|error| {
-        longwave_core::Error::failed(format!("the config cannot be written as TOML: {error}"))
-    })?;
-    lines(&text)
+    lines(&written::toml("the config", &config.to_table()?)?)
 }

@@ -44,7 +44,6 @@ impl FromStr for Budget {
     }
 }
 
-/// A budget that is being spent.
 #[derive(Debug)]
 pub(super) struct Ledger {
     budget: f64,
@@ -56,7 +55,6 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// Seconds so far.
     fn elapsed(&self) -> f64 {
         self.begin.elapsed().as_secs_f64()
     }

@@ -99,7 +99,6 @@ impl StudyRunner<'_> {
         self.show_needs(&needs, speeds.as_ref(), &whole)
     }
 
-    /// Says how long runs take.
     fn show_time(&self, seconds: f64) -> Result<()> {
         let jobs = self.jobs();
         lines(&format!(
@@ -132,7 +131,6 @@ impl StudyRunner<'_> {
         costs
     }
 
-    /// Those of the runs whose training is done.
     fn trained(&self, runs: &[usize]) -> Vec<usize> {
         let is_trained = |index: &usize| match &self.plan.runs[*index].job {
             Ok(job) => self.store.is_trained(job),
@@ -192,7 +190,6 @@ fn million(tokens: f64) -> String {
     if tokens >= 1e6 { format!("{:.1}M", tokens / 1e6) } else { format!("{:.1}k", tokens / 1e3) }
 }
 
-/// Hours, minutes or seconds.
 pub(super) fn duration(seconds: f64) -> String {
     match seconds {
         long if long >= 3600.0 => format!("{:.1} hours", long / 3600.0),

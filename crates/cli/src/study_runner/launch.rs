@@ -1,7 +1,7 @@
 //! Does the missing runs of a study: here in processes, or through a launcher.
 
 use super::progress::StudyProgress;
-use super::{StudyRunner, cores, program};
+use super::{Launcher, StudyRunner, cores, program};
 use crate::interrupt;
 use crate::output::status;
 use longwave_core::{Error, Result};
@@ -9,7 +9,6 @@ use longwave_experiment::Machine;
 use longwave_study::execute::{self, execute, missing};
 use longwave_study::launcher;
 use std::collections::HashSet;
-use std::path::Path;
 use std::time::Duration;
 
 /// Between two looks at what a launcher's tasks have done.
@@ -31,7 +30,6 @@ impl StudyRunner<'_> {
         if self.kind == "cpu" { (cores() / self.threads).max(1) } else { self.study.devices.len() }
     }
 
-    /// Runs at a time.
     pub(super) fn jobs(&self) -> usize {
         let capacity = self.capacity();
         self.options.jobs.map_or(capacity, |jobs| (jobs as usize).min(capacity))
@@ -92,32 +90,31 @@ impl StudyRunner<'_> {
         self.costs().into_iter().map(|cost| cost.map_or(1.0, |cost| cost.flops())).collect()
     }
 
-    /// What a launcher needs to know.
-    fn launched<'a>(&'a self, program: &'a Path) -> launcher::Submission<'a> {
-        launcher::Submission {
+    /// Hands the missing runs to the launcher; with `--wait` look after look.
+    pub(super) fn hand_over(&self) -> Result<()> {
+        let program = program()?;
+        let study = launcher::Submission {
             name: &self.study.name,
             folder: &self.folder,
-            program,
+            program: &program,
             threads: self.threads,
             devices: &self.study.devices,
-        }
-    }
-
-    /// Hands each missing run to the command of `--template`; with `--wait` look after look.
-    pub(super) fn hand_over(&self) -> Result<()> {
-        let template = self.options.template.as_deref().unwrap_or_default();
-        let program = program()?;
-        let study = self.launched(&program);
+        };
         let mut wanted = self.wanted()?;
         loop {
             self.introduce_look(&wanted)?;
             let tasks = launcher::ready(&study, &self.plan, &self.store, &wanted)?;
-            launcher::command(&study, &tasks, template, &self.store, &interrupt::asked)?;
-            status(&format!("command   {} tasks handed over", tasks.len()));
+            if self.options.launcher == Launcher::Slurm {
+                self.submit_to_slurm(&study, tasks)?;
+            } else {
+                let template = self.options.template.as_deref().unwrap_or_default();
+                launcher::command(&study, &tasks, template, &self.store, &interrupt::asked)?;
+                status(&format!("command   {} tasks handed over", tasks.len()));
+            }
             if !self.options.wait {
                 return Ok(());
             }
-            self.wait(&wanted, &|| Ok(true))?;
+            self.wait(&wanted)?;
             wanted = self.needed()?;
             if wanted.is_empty() {
                 return Ok(());
@@ -125,32 +122,14 @@ impl StudyRunner<'_> {
         }
     }
 
-    /// Submits the missing runs that Slurm does not have already; with `--wait` look after look.
-    pub(super) fn submit(&self) -> Result<()> {
-        let program = program()?;
-        let study = self.launched(&program);
-        let mut wanted = self.wanted()?;
-        loop {
-            self.introduce_look(&wanted)?;
-            self.submit_to_slurm(&study, &wanted)?;
-            if !self.options.wait {
-                return Ok(());
-            }
-            self.wait(&wanted, &|| {
-                let mut submitted = launcher::Submitted::load(&self.folder)?;
-                Ok(!submitted.queued(&self.folder)?.is_empty())
-            })?;
-            wanted = self.needed()?;
-            if wanted.is_empty() {
-                return Ok(());
-            }
-        }
-    }
-
-    fn submit_to_slurm(&self, study: &launcher::Submission<'_>, wanted: &[usize]) -> Result<()> {
+    /// Submits the runs that Slurm does not have already.
+    fn submit_to_slurm(
+        &self,
+        study: &launcher::Submission<'_>,
+        mut tasks: Vec<launcher::Ready>,
+    ) -> Result<()> {
         let mut submitted = launcher::Submitted::load(&self.folder)?;
         let queued = submitted.queued(&self.folder)?;
-        let mut tasks = launcher::ready(study, &self.plan, &self.store, wanted)?;
         let all = tasks.len();
         tasks.retain(|task| !queued.contains(&task.key));
         if tasks.len() < all {
@@ -164,13 +143,20 @@ impl StudyRunner<'_> {
         Ok(())
     }
 
-    /// Waits until these runs are finished or failed; `alive` says whether somebody still works on them.
-    fn wait(&self, runs: &[usize], alive: &dyn Fn() -> Result<bool>) -> Result<()> {
+    /// Whether somebody may still work on what was handed over: only Slurm tells.
+    fn is_worked_on(&self) -> Result<bool> {
+        if self.options.launcher != Launcher::Slurm {
+            return Ok(true);
+        }
+        Ok(!launcher::Submitted::load(&self.folder)?.queued(&self.folder)?.is_empty())
+    }
+
+    fn wait(&self, runs: &[usize]) -> Result<()> {
         let all = runs.len();
         let mut shown = usize::MAX;
         loop {
             // Asked first: what ended in between has left its rows.
-            let alive = alive()?;
+            let alive = self.is_worked_on()?;
             let open: HashSet<usize> = missing(&self.plan, &self.store).into_iter().collect();
             let left = runs.iter().filter(|run| open.contains(run)).count();
             if left != shown {

@@ -5,7 +5,6 @@ const WIDE: usize = 64;
 /// Lines at most; more runs than fit share signs.
 const HIGH: usize = 6;
 
-/// How far a run is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum State {
     Finished,

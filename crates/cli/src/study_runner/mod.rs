@@ -179,8 +179,7 @@ pub(crate) fn perform(study: &Study, options: &Options) -> Result<()> {
         runner.note_plan()?;
         match options.launcher {
             Launcher::Local => runner.run_here(machine.as_ref())?,
-            Launcher::Command => runner.hand_over()?,
-            Launcher::Slurm => runner.submit()?,
+            Launcher::Command | Launcher::Slurm => runner.hand_over()?,
         }
     }
     runner.conclude()
@@ -194,7 +193,6 @@ fn is_foreign(folder: &Path) -> bool {
 }
 
 impl StudyRunner<'_> {
-    /// Says what is about to happen.
     fn introduce(&self) {
         let distinct = self.plan.distinct();
         let works: Vec<Work> = distinct.iter().map(|(_, job)| self.store.work(job)).collect();
@@ -228,7 +226,6 @@ impl StudyRunner<'_> {
         self.store.note_study(&self.folder)
     }
 
-    /// The cost of every run of the plan.
     fn costs(&self) -> Vec<Option<Cost>> {
         costs(&self.plan, &mut *self.corpora.borrow_mut())
     }

@@ -2,7 +2,8 @@
 
 use super::map::{Map, State};
 use crate::output::status;
-use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use crate::progress::styled;
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget};
 use longwave_core::text::{shown, shown_lines};
 use longwave_study::Plan;
 use longwave_study::execute::{Event, Sign};
@@ -19,7 +20,6 @@ const PACE: Duration = Duration::from_secs(5);
 /// Steps of the bar of the whole study.
 const PARTS: u64 = 1000;
 
-/// Shows how far a study has come.
 pub(super) struct StudyProgress<'a> {
     plan: &'a Plan,
     /// What each run takes, in any unit.
@@ -49,23 +49,15 @@ struct Screen {
 impl Screen {
     fn new() -> Self {
         let bars = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(5));
-        let whole = bars.add(ProgressBar::new(PARTS));
-        if let Ok(style) = ProgressStyle::with_template("{prefix:>10} {bar:30} {percent:>3}%  {msg}") {
-            whole.set_style(style.progress_chars("━╸ "));
-        }
+        let whole = styled(bars.add(ProgressBar::new(PARTS)), "{prefix:>10} {bar:30} {percent:>3}%  {msg}");
         whole.set_prefix("study");
-        let map = bars.add(ProgressBar::new(PARTS));
-        if let Ok(style) = ProgressStyle::with_template("{msg}") {
-            map.set_style(style);
-        }
+        let map = styled(bars.add(ProgressBar::new(PARTS)), "{msg}");
         Self { bars, whole, map, runs: HashMap::new() }
     }
 
     fn add(&mut self, index: usize, title: &str) {
-        let bar = self.bars.add(ProgressBar::new(PARTS));
-        if let Ok(style) = ProgressStyle::with_template("{prefix:>10} {bar:14} {percent:>3}%  {msg}") {
-            bar.set_style(style.progress_chars("━╸ "));
-        }
+        let bar = ProgressBar::new(PARTS);
+        let bar = styled(self.bars.add(bar), "{prefix:>10} {bar:14} {percent:>3}%  {msg}");
         bar.set_prefix("run");
         bar.set_message(shown(title).into_owned());
         self.runs.insert(index, bar);
@@ -94,7 +86,6 @@ impl<'a> StudyProgress<'a> {
         }
     }
 
-    /// Shows what happened.
     pub(super) fn show(&mut self, event: &Event) {
         match event {
             Event::Started(index) => {
@@ -177,7 +168,6 @@ impl<'a> StudyProgress<'a> {
         (self.weight.0 + at_work) / self.weight.1.max(f64::MIN_POSITIVE)
     }
 
-    /// Time left at the pace so far.
     fn left(&self) -> String {
         let share = self.share();
         if share <= 0.0 {
@@ -195,7 +185,6 @@ impl<'a> StudyProgress<'a> {
         screen.map.set_message(indented(&self.map.text()));
     }
 
-    /// Takes the bars away.
     pub(super) fn finish(&self) {
         if let Some(screen) = &self.screen {
             screen.runs.values().for_each(ProgressBar::finish_and_clear);

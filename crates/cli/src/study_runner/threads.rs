@@ -2,13 +2,12 @@
 
 use super::{Launcher, Options, cores, program};
 use crate::output::status;
-use longwave_core::{Error, Result};
+use longwave_core::{Error, Result, written};
 use longwave_study::Study;
 use serde_json::Value;
 use std::io::Write;
 use std::process::{Child, Command, Stdio};
 
-/// Seconds that each process measures.
 const SECONDS: &str = "1";
 
 /// The threads of a run: those of the study, or the number with which all cores train most tokens a second.
@@ -28,8 +27,7 @@ pub(super) fn of_a_run(study: &Study, kind: &str, options: &Options) -> Result<u
 
 /// Measures training steps with 1, 2, 4, .. threads a process, each time with as many processes as the cores hold.
 fn fastest(study: &Study) -> Result<usize> {
-    let config = toml::to_string(&study.first_config())
-        .map_err(|error| Error::failed(format!("the config cannot be written as TOML: {error}")))?;
+    let config = written::toml("the config", &study.first_config())?;
     let candidates = std::iter::successors(Some(1), |threads| Some(threads * 2));
     let candidates = candidates.take_while(|threads| *threads < cores()).chain([cores()]);
     let mut best: Option<(usize, f64)> = None;

@@ -29,5 +29,5 @@ pub(crate) use crate::distance::{as_block, consecutive, of_block, upload_shaped}
 pub(crate) use crate::encoding::{
     check_above, check_at_least, check_at_most, check_base, check_hidden, check_not_below, check_positive,
 };
-pub(crate) use crate::extension::{Farthest, check_attention_factor};
+pub(crate) use crate::extension::{Farthest, change_encodings, check_attention_factor};
 pub(crate) use longwave_kernels::device::constant;

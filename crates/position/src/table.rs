@@ -66,6 +66,15 @@ pub fn read_hierarchical(table: &Tensor<2>, at: impl Iterator<Item = f64> + Clon
     remainder + (quotient - table.clone().slice_dim(0, 0..1)).mul_scalar(alpha / (1.0 - alpha))
 }
 
+/// Checks the share of [`read_hierarchical`].
+pub(crate) fn check_alpha(section: &str, alpha: f64) -> Result<()> {
+    if alpha > 0.0 && alpha < 1.0 && (alpha - 0.5).abs() >= 1e-9 {
+        return Ok(());
+    }
+    let allowed = "it must lie between 0 and 1 and not be 0.5, which would read i N + j as j N + i";
+    Err(Error::value(&format!("{section}.alpha"), alpha, allowed).hint("the published one is 0.4"))
+}
+
 /// Where the rows of a longer table come from. N is the trained table's size, p its rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]

@@ -16,7 +16,7 @@
 //! The extension `linear` divides every position by its scale before any of them.
 
 use crate::prelude::*;
-use crate::table::{Fresh, Longer, read_at, read_hierarchical};
+use crate::table::{Fresh, Longer, check_alpha, read_at, read_hierarchical};
 
 /// GPT-2's standard deviation of vectors at the start, which the token embeddings have too.
 pub(super) const INIT_STD: f64 = 0.02;
@@ -84,14 +84,7 @@ impl Configure for Config {
 
     fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
         check_positive(section, "init_std", self.init_std)?;
-        if !(self.alpha > 0.0 && self.alpha < 1.0) || (self.alpha - 0.5).abs() < 1e-9 {
-            return Err(Error::value(
-                &format!("{section}.alpha"),
-                self.alpha,
-                "it must lie between 0 and 1 and not be 0.5, which would read i N + j as j N + i",
-            )
-            .hint("the published one is 0.4"));
-        }
+        check_alpha(section, self.alpha)?;
         match self.table_size {
             Some(size) if size < dimensions.train_length => Err(Error::value(
                 &format!("{section}.table_size"),

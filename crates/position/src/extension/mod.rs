@@ -9,6 +9,7 @@ mod scale;
 pub mod temperature;
 
 use crate::encoding::{Geometry, check_positive};
+use crate::encodings::Encoding;
 use crate::reading::{Mask, Reading};
 use crate::tokens::Tokens;
 use longwave_core::{Error, Result};
@@ -78,15 +79,25 @@ pub(crate) fn check_attention_factor(section: &str, factor: f64) -> Result<()> {
 /// # Errors
 /// No encoding has such a reading.
 pub fn divide_positions(kind: &str, reading: &mut Reading, scale: f64) -> Result<()> {
+    let needs = "an encoding that is defined between whole positions";
+    change_encodings(kind, needs, reading, |_, encoding| Ok(encoding.interpolate(scale)))
+}
+
+/// Changes encodings; `change` gets the number of each, and says whether there was something to change.
+///
+/// # Errors
+/// There was nothing in any of them, or `change` has an objection.
+pub(crate) fn change_encodings(
+    kind: &str,
+    needs: &str,
+    reading: &mut Reading,
+    change: impl Fn(usize, &mut Encoding) -> Result<bool>,
+) -> Result<()> {
     let mut any = false;
-    for encoding in reading.encodings_mut() {
-        any |= encoding.interpolate(scale);
+    for (index, encoding) in reading.encodings_mut().iter_mut().enumerate() {
+        any |= change(index, encoding)?;
     }
-    if any {
-        Ok(())
-    } else {
-        Err(not_applicable(kind, "an encoding that is defined between whole positions", reading))
-    }
+    if any { Ok(()) } else { Err(not_applicable(kind, needs, reading)) }
 }
 
 /// Lets every layer whose q.k depends on the distance read pairs by a geometry.
@@ -103,11 +114,8 @@ pub fn set_geometry(kind: &str, reading: &mut Reading, geometry: &Geometry) -> R
             any = true;
         }
     }
-    if any {
-        Ok(())
-    } else {
-        Err(not_applicable(kind, "an encoding that turns q and k, or waves, by position", reading))
-    }
+    let needs = "an encoding that turns q and k, or waves, by position";
+    if any { Ok(()) } else { Err(not_applicable(kind, needs, reading)) }
 }
 
 /// How far a text looks back, by an extension that promises to read no distance that training did not show.

@@ -16,7 +16,7 @@
 use super::law::Law;
 use super::layers::Layers;
 use crate::extension::temperature::Temperatures;
-use crate::extension::{Lengths, not_applicable};
+use crate::extension::{Lengths, change_encodings};
 use crate::frequency::Frequencies;
 use crate::reading::{LayerReading, Reading};
 use longwave_core::config::read;
@@ -250,23 +250,16 @@ fn scale(law: Law, key: &str, reading: &mut Reading, trained: &Reading, lengths:
 
 /// Rounds the wavelengths of every encoding that rotates q and k.
 fn round_wavelengths(reading: &mut Reading) -> Result<()> {
-    let mut any = false;
-    let read: Vec<usize> =
-        reading.layers().iter().flat_map(|layer| &layer.encodings).map(|place| place.encoding).collect();
-    for (index, encoding) in reading.encodings_mut().iter_mut().enumerate() {
-        if read.contains(&index)
-            && encoding.rotation(0).is_some()
-            && let Some(frequencies) = encoding.frequencies().cloned()
-        {
-            encoding.set_frequencies(Frequencies { resonance: true, ..frequencies });
-            any = true;
-        }
-    }
-    if any {
-        Ok(())
-    } else {
-        Err(not_applicable("resonance = true", "an encoding that rotates q and k", reading))
-    }
+    let read = reading.read_encodings();
+    let needs = "an encoding that rotates q and k";
+    change_encodings("resonance = true", needs, reading, |index, encoding| {
+        let rotates = read.contains(&index) && encoding.rotation(0).is_some();
+        let Some(frequencies) = encoding.frequencies().filter(|_| rotates).cloned() else {
+            return Ok(false);
+        };
+        encoding.set_frequencies(Frequencies { resonance: true, ..frequencies });
+        Ok(true)
+    })
 }
 
 /// Whether a layer sees more keys in a longer text, and its queries are not scaled for that yet.

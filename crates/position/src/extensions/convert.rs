@@ -51,17 +51,12 @@ impl Extend for Convert {
     }
 
     fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {
-        let mut any = false;
-        for encoding in reading.encodings_mut() {
+        let needs = "an encoding that reads digits of the position";
+        change_encodings(Self::KIND, needs, reading, |_, encoding| {
             let divided = encoding.interpolation() > 1.0;
-            if let Some(radix) = encoding.get_mut::<Radix>() {
-                radix.convert(self.beta_new, self.reading, divided, lengths)?;
-                any = true;
-            }
-        }
-        if any {
-            return Ok(());
-        }
-        Err(not_applicable(Self::KIND, "an encoding that reads digits of the position", reading))
+            let Some(radix) = encoding.get_mut::<Radix>() else { return Ok(false) };
+            radix.convert(self.beta_new, self.reading, divided, lengths)?;
+            Ok(true)
+        })
     }
 }

@@ -30,12 +30,11 @@ impl Extend for DropRotation {
     }
 
     fn apply(&self, reading: &mut Reading, _lengths: Lengths) -> Result<()> {
-        let read: Vec<usize> =
-            reading.layers().iter().flat_map(|layer| &layer.encodings).map(|place| place.encoding).collect();
-        let mut any = false;
-        for (index, encoding) in reading.encodings_mut().iter_mut().enumerate() {
+        let read = reading.read_encodings();
+        let needs = "an encoding that rotates q and k";
+        change_encodings(Self::KIND, needs, reading, |index, encoding| {
             if !read.contains(&index) || encoding.rotation(0).is_none() {
-                continue;
+                return Ok(false);
             }
             if encoding.capabilities().adds_bias() {
                 return Err(Error::usage(format!(
@@ -47,13 +46,10 @@ impl Extend for DropRotation {
             }
             // Nothing is learned in a rotation, so that no weight is lost.
             *encoding = Encoding::new("none", NoPosition {});
-            any = true;
-        }
-        if any {
-            reading.rename(format!("{} without its rotation", reading.name()));
-            return Ok(());
-        }
-        Err(not_applicable(Self::KIND, "an encoding that rotates q and k", reading))
+            Ok(true)
+        })?;
+        reading.rename(format!("{} without its rotation", reading.name()));
+        Ok(())
     }
 }
 

@@ -6,7 +6,7 @@
 
 use crate::extension::Extend;
 use crate::prelude::*;
-use crate::table::{Fill, Longer};
+use crate::table::{Fill, Longer, check_alpha};
 
 keys! {
     /// Keys of `table`.
@@ -27,15 +27,7 @@ impl Extend for LongerTable {
         u = min(m N / T, N − 1), N rows trained";
 
     fn validate(&self, section: &str) -> Result<()> {
-        if self.alpha > 0.0 && self.alpha < 1.0 && (self.alpha - 0.5).abs() >= 1e-9 {
-            return Ok(());
-        }
-        Err(Error::value(
-            &format!("{section}.alpha"),
-            self.alpha,
-            "it must lie between 0 and 1 and not be 0.5, which would read i N + j as j N + i",
-        )
-        .hint("the published one is 0.4"))
+        check_alpha(section, self.alpha)
     }
 
     fn examples(_bands: usize, _lengths: Lengths) -> Vec<Example> {
@@ -44,20 +36,15 @@ impl Extend for LongerTable {
 
     fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {
         let longer = Longer { size: lengths.length, fill: self.fill, alpha: self.alpha };
-        let mut any = false;
-        for encoding in reading.encodings_mut() {
+        let needs = "a learned table of vectors by position";
+        change_encodings(Self::KIND, needs, reading, |_, encoding| {
             if encoding.capabilities().table_rows().is_some() && encoding.interpolation() > 1.0 {
                 return Err(Error::usage(
                     "the table is read between its rows already, and cannot be made longer as well",
                 )
                 .hint("extend the table or interpolate it, not both"));
             }
-            any |= encoding.extend_table(&longer)?;
-        }
-        if any {
-            Ok(())
-        } else {
-            Err(not_applicable(Self::KIND, "a learned table of vectors by position", reading))
-        }
+            encoding.extend_table(&longer)
+        })
     }
 }

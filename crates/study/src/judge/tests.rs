@@ -164,6 +164,8 @@ fn refusals_show_the_form() {
     let checked = |says: &str| check(&said(says), &plan);
     let refused = |says: &str| checked(says).unwrap_err().to_string();
     assert!(refused("yarn < ntk at L").contains("leaves `position` open"));
+    let slip = refused("rope, yarm < rope, ntk at L");
+    assert!(slip.contains("hint: did you mean `yarn`? extensions are ntk, yarn, direct"), "{slip}");
     assert!(refused("rope, alibi < rope, ntk at L").contains("`alibi` is one too many"));
     checked("position=rope, yarn < alibi, direct at L").unwrap();
     checked("rope, yarn < alibi, window_baseline at L").unwrap();

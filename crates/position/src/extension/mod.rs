@@ -80,10 +80,10 @@ pub(crate) fn check_attention_factor(section: &str, factor: f64) -> Result<()> {
 /// No encoding has such a reading.
 pub fn divide_positions(kind: &str, reading: &mut Reading, scale: f64) -> Result<()> {
     let needs = "an encoding that is defined between whole positions";
-    change_encodings(kind, needs, reading, |_, encoding| Ok(encoding.interpolate(scale)))
+    change_encodings(kind, needs, reading, |encoding| Ok(encoding.interpolate(scale)))
 }
 
-/// Changes encodings; `change` gets the number of each, and says whether there was something to change.
+/// Changes encodings; `change` says whether there was something to change.
 ///
 /// # Errors
 /// There was nothing in any of them, or `change` has an objection.
@@ -91,11 +91,11 @@ pub(crate) fn change_encodings(
     kind: &str,
     needs: &str,
     reading: &mut Reading,
-    change: impl Fn(usize, &mut Encoding) -> Result<bool>,
+    change: impl Fn(&mut Encoding) -> Result<bool>,
 ) -> Result<()> {
     let mut any = false;
-    for (index, encoding) in reading.encodings_mut().iter_mut().enumerate() {
-        any |= change(index, encoding)?;
+    for encoding in reading.encodings_mut() {
+        any |= change(encoding)?;
     }
     if any { Ok(()) } else { Err(not_applicable(kind, needs, reading)) }
 }

@@ -250,10 +250,9 @@ fn scale(law: Law, key: &str, reading: &mut Reading, trained: &Reading, lengths:
 
 /// Rounds the wavelengths of every encoding that rotates q and k.
 fn round_wavelengths(reading: &mut Reading) -> Result<()> {
-    let read = reading.read_encodings();
     let needs = "an encoding that rotates q and k";
-    change_encodings("resonance = true", needs, reading, |index, encoding| {
-        let rotates = read.contains(&index) && encoding.rotation(0).is_some();
+    change_encodings("resonance = true", needs, reading, |encoding| {
+        let rotates = encoding.rotation(0).is_some();
         let Some(frequencies) = encoding.frequencies().filter(|_| rotates).cloned() else {
             return Ok(false);
         };

@@ -52,7 +52,7 @@ impl Extend for Convert {
 
     fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {
         let needs = "an encoding that reads digits of the position";
-        change_encodings(Self::KIND, needs, reading, |_, encoding| {
+        change_encodings(Self::KIND, needs, reading, |encoding| {
             let divided = encoding.interpolation() > 1.0;
             let Some(radix) = encoding.get_mut::<Radix>() else { return Ok(false) };
             radix.convert(self.beta_new, self.reading, divided, lengths)?;

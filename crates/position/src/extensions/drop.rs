@@ -30,10 +30,9 @@ impl Extend for DropRotation {
     }
 
     fn apply(&self, reading: &mut Reading, _lengths: Lengths) -> Result<()> {
-        let read = reading.read_encodings();
         let needs = "an encoding that rotates q and k";
-        change_encodings(Self::KIND, needs, reading, |index, encoding| {
-            if !read.contains(&index) || encoding.rotation(0).is_none() {
+        change_encodings(Self::KIND, needs, reading, |encoding| {
+            if encoding.rotation(0).is_none() {
                 return Ok(false);
             }
             if encoding.capabilities().adds_bias() {

@@ -194,7 +194,7 @@ impl ExtensionConfig {
             Ok(()) => Ok(reading.clone().with_part(&layers, changed)),
             Err(error) if error.hint_text().is_none() => Err(error.hint(format!(
                 "what applies to `{}`: {}",
-                reading.name(),
+                trained.name(),
                 applicable(&trained, lengths)
             ))),
             Err(error) => Err(error),

@@ -37,7 +37,7 @@ impl Extend for LongerTable {
     fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {
         let longer = Longer { size: lengths.length, fill: self.fill, alpha: self.alpha };
         let needs = "a learned table of vectors by position";
-        change_encodings(Self::KIND, needs, reading, |_, encoding| {
+        change_encodings(Self::KIND, needs, reading, |encoding| {
             if encoding.capabilities().table_rows().is_some() && encoding.interpolation() > 1.0 {
                 return Err(Error::usage(
                     "the table is read between its rows already, and cannot be made longer as well",

@@ -204,11 +204,6 @@ impl Reading {
         &mut self.encodings
     }
 
-    /// The numbers of the encodings that layers read.
-    pub(crate) fn read_encodings(&self) -> Vec<usize> {
-        self.layers.iter().flat_map(|layer| &layer.encodings).map(|place| place.encoding).collect()
-    }
-
     /// How each layer reads positions, first to last.
     pub fn layers(&self) -> &[LayerReading] {
         &self.layers

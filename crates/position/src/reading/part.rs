@@ -2,41 +2,52 @@
 
 use super::Reading;
 use burn::module::Module;
+use std::collections::BTreeSet;
 
 impl Reading {
-    /// These layers alone, in this order, with the encodings that they read.
+    /// These layers alone, in this order, with the encodings that they read and no others.
     pub(crate) fn part(&self, layers: &[usize]) -> Self {
-        let layers = layers.iter().map(|&layer| self.layers[layer].clone()).collect();
-        Self { layers, ..self.clone() }
+        let read = self.read_by(layers);
+        let mut part = self.clone();
+        part.encodings = read.iter().map(|&index| self.encodings[index].clone()).collect();
+        part.published = self.published.as_ref().map(|kept| kept.part(&read));
+        part.layers = layers.iter().map(|&layer| self.layers[layer].clone()).collect();
+        for place in part.layers.iter_mut().flat_map(|layer| &mut layer.encodings) {
+            // All of them are in the list.
+            place.encoding = read.partition_point(|&index| index < place.encoding);
+        }
+        if layers.len() < self.layers.len() {
+            part.name = format!("layers {layers:?} of {}", self.name);
+        }
+        part
+    }
+
+    /// The numbers of the encodings that these layers read, in rising order.
+    fn read_by(&self, layers: &[usize]) -> Vec<usize> {
+        let places = layers.iter().flat_map(|&layer| &self.layers[layer].encodings);
+        let read: BTreeSet<usize> = places.map(|place| place.encoding).collect();
+        read.into_iter().collect()
     }
 
     /// The same with these layers as `part` reads them. An encoding that other layers read too stays for them as it
     /// is, and the part's stands behind all others as a copy.
     #[must_use]
     pub(crate) fn with_part(mut self, layers: &[usize], part: Self) -> Self {
-        let mut read_by_others = vec![false; self.encodings.len()];
-        let others = self.layers.iter().enumerate().filter(|(layer, _)| !layers.contains(layer));
-        for place in others.flat_map(|(_, layer)| &layer.encodings) {
-            read_by_others[place.encoding] = true;
-        }
-        let changed = part.layers.iter().flat_map(|layer| &layer.encodings).map(|place| place.encoding);
-        let mut places: Vec<Option<usize>> = vec![None; self.encodings.len()];
-        for index in changed {
-            if places[index].is_some() {
-                continue;
-            }
-            let encoding = part.encodings[index].clone();
-            places[index] = Some(if read_by_others[index] {
+        let others: Vec<usize> = (0..self.layers.len()).filter(|layer| !layers.contains(layer)).collect();
+        let read_by_others = self.read_by(&others);
+        let mut places = Vec::new();
+        for (index, encoding) in self.read_by(layers).into_iter().zip(part.encodings) {
+            if read_by_others.contains(&index) {
+                places.push(self.encodings.len());
                 self.encodings.push(encoding);
-                self.encodings.len() - 1
             } else {
+                places.push(index);
                 self.encodings[index] = encoding;
-                index
-            });
+            }
         }
         for (&index, mut layer) in layers.iter().zip(part.layers) {
             for place in &mut layer.encodings {
-                place.encoding = places[place.encoding].unwrap_or(place.encoding);
+                place.encoding = places[place.encoding];
             }
             self.layers[index] = layer;
         }

@@ -30,6 +30,14 @@ pub(super) struct Kept {
     plain: Vec<Option<Frequencies>>,
 }
 
+impl Kept {
+    /// That of these encodings alone.
+    pub(super) fn part(&self, encodings: &[usize]) -> Self {
+        let plain = encodings.iter().map(|&index| self.plain.get(index).cloned().flatten()).collect();
+        Self { published: self.published.clone(), plain }
+    }
+}
+
 impl Reading {
     /// The reading of a model whose file says this, for texts of L tokens. What extensions make of it for a longer text
     /// begins with the scaling for that text, which may follow its length (`dynamic`, `longrope`).

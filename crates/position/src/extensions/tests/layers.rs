@@ -94,6 +94,16 @@ fn what_selects_nothing_is_an_error() {
     assert!(segments.contains("it lays out the whole text"), "{segments}");
     let scaled = message("{ kind = 'direct', log_n = true, layers = 'windowed' }", &stack());
     assert!(scaled.contains("nothing to scale"), "{scaled}");
+    // What the other layers read does not count: nothing would change in this one.
+    let mixed = reading("{ kind = 'mixed', layers = ['none', 'rope'] }");
+    for kind in ["linear", "ntk", "rerope", "dual_chunk", "drop", "clip"] {
+        let unread = message(&format!("{{ kind = '{kind}', layers = [0] }}"), &mixed);
+        assert!(
+            unread.contains(&format!("`{kind}` does not apply to `layers [0] of none/rope`")),
+            "{unread}"
+        );
+        extension(&format!("{{ kind = '{kind}', layers = [1] }}")).apply(&mixed, LENGTHS).unwrap();
+    }
     for wrong in ["'some'", "3", "[]", "[-1]", "['0']"] {
         let error = parse(&format!("{{ kind = 'linear', layers = {wrong} }}")).unwrap_err();
         assert!(error.message().contains("extend.layers") && error.hint_text().is_some(), "{error}");

@@ -18,7 +18,7 @@ pub struct Rotary {
     pub scaling: Option<ExtensionConfig>,
 }
 
-/// Reads the [`FIELDS`] of a whole `config.json`.
+/// Reads the [`FIELDS`](super::FIELDS) of a whole `config.json`.
 pub fn of_model(config: &Map<String, Json>) -> Result<Rotary> {
     let source = Source::of_config(config, "")?.unwrap_or_else(|| Source {
         section: String::new(),

@@ -163,10 +163,17 @@ impl Farthest {
 
 /// Narrows every layer to a window, and lets the first `sinks` positions stay visible. A layer that was
 /// trained with a window as narrow stays as it is, and sinks it was trained with stay visible in any.
-pub fn set_window(reading: &mut Reading, window: usize, sinks: usize) {
+///
+/// # Errors
+/// Every layer was.
+pub fn set_window(kind: &str, reading: &mut Reading, window: usize, sinks: usize) -> Result<()> {
+    let mut any = false;
     for layer in reading.layers_mut() {
         if layer.mask.window.is_none_or(|trained| trained > window) {
             layer.mask = Mask { window: Some(window), sinks: sinks.max(layer.mask.sinks) };
+            any = true;
         }
     }
+    let needs = format!("a layer that sees more than the last {window} tokens");
+    if any { Ok(()) } else { Err(not_applicable(kind, &needs, reading)) }
 }

@@ -26,8 +26,7 @@ impl Extend for Window {
     }
 
     fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {
-        set_window(reading, self.window.whole("window", lengths)?, 0);
-        Ok(())
+        set_window(Self::KIND, reading, self.window.whole("window", lengths)?, 0)
     }
 
     fn window(&self) -> Option<Tokens> {

@@ -94,6 +94,12 @@ fn what_selects_nothing_is_an_error() {
     assert!(segments.contains("it lays out the whole text"), "{segments}");
     let scaled = message("{ kind = 'direct', log_n = true, layers = 'windowed' }", &stack());
     assert!(scaled.contains("nothing to scale"), "{scaled}");
+    // A mask that hides nothing more is that of `direct`.
+    for extend in ["'window'", "'lambda_mask'", "{ kind = 'sinks', reindex = false, window = 16 }"]
+    {
+        let hidden = message(extend, &full);
+        assert!(hidden.contains("it needs a layer that sees more than the last"), "{hidden}");
+    }
     // What the other layers read does not count: nothing would change in this one.
     let mixed = reading("{ kind = 'mixed', layers = ['none', 'rope'] }");
     for kind in ["linear", "ntk", "rerope", "dual_chunk", "drop", "clip"] {

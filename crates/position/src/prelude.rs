@@ -7,8 +7,7 @@ pub use crate::encoding::{
     LayerInput, Position, PositionMap, PositionUse, QueryBlock, Rows, ScoreForm, ScoreUse, Selector,
 };
 pub use crate::extension::{
-    Band, Example, Lengths, Scale, Shifts, change_frequencies, divide_positions, not_applicable,
-    set_geometry, set_window,
+    Band, Example, Lengths, Scale, Shifts, change_frequencies, divide_positions, not_applicable, set_geometry,
 };
 pub use crate::frequency::{Frequencies, Rotation, Side};
 pub use crate::init::Init;
@@ -29,5 +28,5 @@ pub(crate) use crate::distance::{as_block, consecutive, of_block, upload_shaped}
 pub(crate) use crate::encoding::{
     check_above, check_at_least, check_at_most, check_base, check_hidden, check_not_below, check_positive,
 };
-pub(crate) use crate::extension::{Farthest, change_encodings, check_attention_factor};
+pub(crate) use crate::extension::{Farthest, change_encodings, check_attention_factor, narrow};
 pub(crate) use longwave_kernels::device::constant;

@@ -163,10 +163,8 @@ impl Farthest {
 
 /// Narrows every layer to a window, and lets the first `sinks` positions stay visible. A layer that was
 /// trained with a window as narrow stays as it is, and sinks it was trained with stay visible in any.
-///
-/// # Errors
-/// Every layer was.
-pub fn set_window(kind: &str, reading: &mut Reading, window: usize, sinks: usize) -> Result<()> {
+/// Says whether there was a layer to narrow.
+pub fn set_window(reading: &mut Reading, window: usize, sinks: usize) -> bool {
     let mut any = false;
     for layer in reading.layers_mut() {
         if layer.mask.window.is_none_or(|trained| trained > window) {
@@ -174,6 +172,14 @@ pub fn set_window(kind: &str, reading: &mut Reading, window: usize, sinks: usize
             any = true;
         }
     }
+    any
+}
+
+/// As [`set_window`].
+///
+/// # Errors
+/// Every layer was trained with a window as narrow.
+pub(crate) fn narrow(kind: &str, reading: &mut Reading, window: usize, sinks: usize) -> Result<()> {
     let needs = format!("a layer that sees more than the last {window} tokens");
-    if any { Ok(()) } else { Err(not_applicable(kind, &needs, reading)) }
+    if set_window(reading, window, sinks) { Ok(()) } else { Err(not_applicable(kind, &needs, reading)) }
 }

@@ -62,7 +62,7 @@ impl Extend for LambdaMask {
         let far = (PositionMap::Constant(cap as f64), PositionMap::Constant(0.0));
         let geometry = Geometry::from_distance(window as f64, far);
         set_geometry(Self::KIND, reading, &geometry)?;
-        set_window(Self::KIND, reading, window, self.n_global)
+        narrow(Self::KIND, reading, window, self.n_global)
     }
 
     fn window(&self) -> Option<Tokens> {

@@ -73,7 +73,7 @@ impl Extend for Sinks {
                 if can_mask { error.hint(hint) } else { error }
             })?;
         }
-        set_window(Self::KIND, reading, window, self.n_sink)
+        narrow(Self::KIND, reading, window, self.n_sink)
     }
 
     fn window(&self) -> Option<Tokens> {

@@ -26,7 +26,7 @@ impl Extend for Window {
     }
 
     fn apply(&self, reading: &mut Reading, lengths: Lengths) -> Result<()> {
-        set_window(Self::KIND, reading, self.window.whole("window", lengths)?, 0)
+        narrow(Self::KIND, reading, self.window.whole("window", lengths)?, 0)
     }
 
     fn window(&self) -> Option<Tokens> {

@@ -95,8 +95,7 @@ fn what_selects_nothing_is_an_error() {
     let scaled = message("{ kind = 'direct', log_n = true, layers = 'windowed' }", &stack());
     assert!(scaled.contains("nothing to scale"), "{scaled}");
     // A mask that hides nothing more is that of `direct`.
-    for extend in ["'window'", "'lambda_mask'", "{ kind = 'sinks', reindex = false, window = 16 }"]
-    {
+    for extend in ["'window'", "'lambda_mask'", "{ kind = 'sinks', reindex = false, window = 16 }"] {
         let hidden = message(extend, &full);
         assert!(hidden.contains("it needs a layer that sees more than the last"), "{hidden}");
     }

@@ -74,6 +74,7 @@ impl Op<3> for Polar {
     }
 }
 
+/// The numbers of one call.
 struct Numbers<'a> {
     x: View<4>,
     cos: Cow<'a, [f32]>,

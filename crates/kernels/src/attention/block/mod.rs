@@ -126,6 +126,7 @@ pub(super) struct Run {
     pub(super) row: usize,
     /// Where their numbers lie in those of the block.
     pub(super) columns: Range<usize>,
+    /// The first key.
     pub(super) first: usize,
     /// The distance of that one.
     pub(super) farthest: usize,

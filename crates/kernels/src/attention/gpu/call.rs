@@ -10,10 +10,12 @@ use burn_cubecl::tensor::CubeTensor;
 /// Cubes along each axis that every device takes.
 pub(super) const CUBES: usize = 65_535;
 
+/// The settings of a call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Call {
     pub(super) shape: Shape,
     pub(super) kind: BiasKind,
+    /// The side of the tiles.
     pub(super) side: usize,
     /// The matrix units that compute products, if any do.
     matrices: Option<Matrices>,

@@ -94,6 +94,7 @@ const WIDEST: usize = 128;
 const UNITS_A_SIDE: usize = 16;
 const UNITS: usize = UNITS_A_SIDE * UNITS_A_SIDE;
 
+/// The strides of the inputs.
 #[derive(CubeLaunch, CubeType, Clone, Copy)]
 #[expand(derive(Clone, Copy))]
 struct RowStrides {

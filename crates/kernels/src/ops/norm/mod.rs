@@ -105,6 +105,7 @@ enum RowNorm {
     Unit,
 }
 
+/// What is done to each row.
 #[derive(Clone, Copy, Debug)]
 struct Norm {
     width: usize,

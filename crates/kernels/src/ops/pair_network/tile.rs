@@ -103,7 +103,9 @@ impl Tile {
 
 /// Pairs of a tile that follow one another in a row.
 pub(crate) struct Stretch {
+    /// The number of the row.
     pub(crate) row: usize,
+    /// The first key.
     pub(crate) key: usize,
     pub(crate) len: usize,
     /// The first of the tile's pairs.

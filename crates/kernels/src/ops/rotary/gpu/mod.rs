@@ -34,6 +34,7 @@ use pair::{Pair, turned};
 /// How the kernels see q, k or v; counts are of vectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct PackedPart {
+    /// The heads of the part.
     heads: usize,
     /// The vectors of a row of one head.
     head_dim: usize,

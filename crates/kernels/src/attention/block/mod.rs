@@ -301,6 +301,11 @@ impl Operands {
         Some(values[first + block.first + row])
     }
 
+    /// How many ranges of distances have a q and k of their own.
+    pub(super) fn ranges(&self) -> usize {
+        self.ranges.len()
+    }
+
     /// The queries of a block that read a segment, `[rows, head_dim]`.
     pub(super) fn query_matrix(&self, block: &Block, segment: &Segment) -> Matrix<'_> {
         Self::rows_of(&self.ranges[segment.range].q, block, self.shape.head_dim)

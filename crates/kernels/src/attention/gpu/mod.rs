@@ -65,6 +65,7 @@ mod by_queries;
 mod call;
 mod diagonals;
 mod forward;
+mod gradient;
 mod launch;
 mod launches;
 mod matrices;
@@ -80,7 +81,8 @@ mod tests;
 mod tile;
 mod upstream;
 
-pub(super) use launch::{forward, supports};
+pub(super) use gradient::forward;
+pub(super) use launch::supports;
 
 use crate::machine::gpu::Strides;
 use burn_cubecl::cubecl;

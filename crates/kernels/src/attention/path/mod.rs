@@ -19,6 +19,7 @@
 //! **Bytes:** those of [`attention`](crate::attention()), and w and beta.
 
 mod backward;
+mod causal;
 mod chunks;
 mod cpu;
 mod reference;
@@ -52,6 +53,7 @@ pub struct PathAttention {
     pub first: usize,
 }
 
+/// The sizes of one call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Shape {
     batch: usize,

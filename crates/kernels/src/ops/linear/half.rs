@@ -88,6 +88,7 @@ impl Op<3> for HalfLinear {
     }
 }
 
+/// What the gradient needs.
 #[derive(Clone)]
 struct Kept {
     /// `[batch, length, in]` in bf16.

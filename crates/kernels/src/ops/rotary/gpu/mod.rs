@@ -22,8 +22,10 @@
 
 mod launch;
 mod pair;
+mod tables;
 
-pub(super) use launch::{Split, Table, rotate};
+pub(super) use launch::{Qkv, Split, merge, rotate, split};
+pub(super) use tables::{cos_and_sin, split_tables};
 
 use super::Layout;
 use crate::machine::gpu::{Strides, start};

@@ -6,7 +6,7 @@ pub use crate::{Error, Program, Result, burn, keys};
 pub use burn::module::{Module, Param};
 pub use burn::tensor::{Device, Int, Tensor};
 pub use longwave_kernels::{Bias, Layout};
-pub use longwave_position::distance::{DistanceBias, bias_by_distance, upload};
+pub use longwave_position::distance::{DistanceBias, bias_by_distance};
 pub use longwave_position::encoding::{
     Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Heads, Position, PositionUse, QueryBlock,
     Rows,
@@ -17,5 +17,6 @@ pub use longwave_position::extension::{
 };
 pub use longwave_position::frequency::{Frequencies, Rotation};
 pub use longwave_position::per_layer::at_layer;
+pub use longwave_position::upload::upload;
 pub use longwave_position::{Init, ParameterSpec, Positions, Reading};
 pub use std::process::ExitCode;

@@ -9,8 +9,7 @@ use crate::parameter::ParameterSpec;
 use crate::positions::Positions;
 use crate::summary::Summary;
 use crate::table::indices;
-use burn::tensor::{Device, Int, Tensor, TensorData};
-use longwave_kernels::device::constant;
+use burn::tensor::{Device, Int, Tensor};
 use longwave_kernels::{Bias, VectorTable};
 use std::ops::Range;
 use std::sync::Arc;
@@ -138,21 +137,6 @@ impl ChosenRows {
     pub fn vectors(self, vectors: Tensor<3>) -> VectorTable {
         VectorTable { vectors, buckets: self.buckets }
     }
-}
-
-/// Numbers made on the host, `[count]`, as f32.
-pub fn upload(values: &[f64], device: &Device) -> Tensor<1> {
-    upload_shaped(values.iter().copied(), [values.len()], device)
-}
-
-/// The same of any shape, row-major.
-pub(crate) fn upload_shaped<const D: usize>(
-    values: impl Iterator<Item = f64>,
-    shape: [usize; D],
-    device: &Device,
-) -> Tensor<D> {
-    let values: Vec<f32> = values.map(|value| value as f32).collect();
-    constant(TensorData::new(values, shape), device)
 }
 
 /// A choice for every pair of a block, for `gather`: `[batch, heads, queries, keys]`, where `of(n)` chooses

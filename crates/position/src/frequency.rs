@@ -4,8 +4,8 @@
 //! device, as f32: f32 angles are wrong by 6e-4 rad at position 65,535, and sin on a GPU is only
 //! specified near zero.
 
-use crate::distance::upload_shaped;
 use crate::positions::Positions;
+use crate::upload::upload_shaped;
 use burn::tensor::{Device, Tensor, TensorData};
 pub use longwave_kernels::Layout;
 use longwave_kernels::RotationTable;

@@ -76,6 +76,7 @@ pub mod tagged;
 #[cfg(test)]
 mod testing;
 pub mod tokens;
+pub mod upload;
 
 pub use encoding::{Dimensions, Position};
 pub use encodings::{Encoding, EncodingConfig};

@@ -1,7 +1,7 @@
 //! What the file of an encoding or of an extension begins with: `use crate::prelude::*`. A crate of its own has the public part
 //! of it in `longwave::prelude`.
 
-pub use crate::distance::{DistanceBias, bias_by_distance, upload};
+pub use crate::distance::{DistanceBias, bias_by_distance};
 pub use crate::encoding::{
     BiasUse, Capabilities, Configure, Dimensions, Domain, Extrapolation, Geometry, HeadUse, Heads, HiddenUse,
     LayerInput, Position, PositionMap, PositionUse, QueryBlock, Rows, ScoreForm, ScoreUse, Selector,
@@ -17,6 +17,7 @@ pub use crate::positions::Positions;
 pub use crate::reading::Reading;
 pub use crate::summary::Summary;
 pub use crate::tokens::Tokens;
+pub use crate::upload::upload;
 pub use burn::module::{Module, Param};
 pub use burn::tensor::{Device, Int, Tensor, TensorData};
 pub use longwave_core::{Error, Result};
@@ -24,9 +25,10 @@ pub use longwave_kernels::{Bias, Layout};
 pub use schemars::JsonSchema;
 pub use serde::{Deserialize, Serialize};
 
-pub(crate) use crate::distance::{as_block, consecutive, of_block, upload_shaped};
+pub(crate) use crate::distance::{as_block, consecutive, of_block};
 pub(crate) use crate::encoding::{
     check_above, check_at_least, check_at_most, check_base, check_hidden, check_not_below, check_positive,
 };
 pub(crate) use crate::extension::{Farthest, change_encodings, check_attention_factor, narrow};
+pub(crate) use crate::upload::upload_shaped;
 pub(crate) use longwave_kernels::device::constant;

@@ -1,6 +1,6 @@
 //! Reading rows of a table, also between them, and making a learned table longer.
 
-use crate::distance::upload_shaped;
+use crate::upload::upload_shaped;
 use burn::module::Param;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_core::random::Stream;

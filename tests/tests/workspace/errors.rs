@@ -229,7 +229,7 @@ fn a_training_that_no_memory_holds() {
         ("an_encoding_that_no_memory_holds", &[network, "evaluate=[]"]),
     ] {
         let told = message(&["train", "--config"], changes);
-        // Who only asks is told the same.
+        // `validate` refuses it in the same words as `train`.
         assert_eq!(message(&["validate"], changes), told);
         insta::assert_snapshot!(name, told);
     }

@@ -1,7 +1,7 @@
 //! The values of formulas.
 
 use super::{Formula, Operation};
-use crate::distance::upload_shaped;
+use crate::upload::upload_shaped;
 use burn::tensor::{Device, Tensor};
 
 /// A value over heads and distances, either of which may have one entry for all.

@@ -1,10 +1,10 @@
 //! Scaling of queries by a power of the logarithm of their place, the power and its share from the layer's input.
 
-use crate::distance::upload_shaped;
 use crate::encoding::{Dimensions, QueryBlock};
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::per_layer::{at_layer, map_rows};
+use crate::upload::upload_shaped;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use burn::tensor::activation::softplus;

@@ -2,11 +2,11 @@
 
 use super::log_n::visible_keys;
 use super::{LayerReading, LogN, Reading, Temperature};
-use crate::distance::upload_shaped;
 use crate::encoding::{Geometry, Heads, QueryBlock, Rows, ScoreForm};
 use crate::encodings::Encoding;
 use crate::frequency::{Rotation, Side};
 use crate::positions::Positions;
+use crate::upload::upload_shaped;
 use burn::tensor::{Device, Tensor};
 use longwave_kernels::{Attention, Bias};
 

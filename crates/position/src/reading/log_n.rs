@@ -1,11 +1,11 @@
 //! Scaling of queries by a logarithm that grows along the text.
 
 use super::Mask;
-use crate::distance::upload_shaped;
 use crate::init::Init;
 use crate::parameter::ParameterSpec;
 use crate::per_layer::at_layer;
 use crate::positions::Positions;
+use crate::upload::upload_shaped;
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor};
 use longwave_core::Error;

@@ -4,7 +4,7 @@
 //! every step the inputs and then the targets, `[sequences, length]` each, as little-endian u32) and
 //! `run.json` (sizes, schedule and our own losses, step by step).
 
-use longwave_core::{Error, Result, file};
+use longwave_core::{Error, Result, file, written};
 use longwave_data::Dataset;
 use longwave_kernels::Precision;
 use longwave_train::checkpoint::{self, Meta};
@@ -69,9 +69,8 @@ pub fn write(
         "weight_decay": train.weight_decay, "clip": train.clip,
         "losses": losses,
     });
-    let text = serde_json::to_string_pretty(&run)
-        .map_err(|error| Error::failed(format!("the run cannot be written as JSON: {error}")))?;
-    file::write(&folder.join("run.json"), (text + "\n").as_bytes())
+    let text = written::json_lines("the run", &run)?;
+    file::write(&folder.join("run.json"), text.as_bytes())
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! One measurement, as a line of JSON or of a table.
 
 use crate::clock::Timing;
-use longwave_core::{Error, Result};
+use longwave_core::{Result, written};
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -128,8 +128,7 @@ impl Record {
     }
 
     pub fn json(&self) -> Result<String> {
-        serde_json::to_string(self)
-            .map_err(|error| Error::failed(format!("a measurement cannot be written as JSON: {error}")))
+        written::json("a measurement", self)
     }
 }
 

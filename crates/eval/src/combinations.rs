@@ -1,6 +1,6 @@
 //! Keys whose values are lists, as one table for every combination of their items.
 
-use longwave_core::{Error, Result};
+use longwave_core::{Result, written};
 use toml::{Table, Value};
 
 pub(crate) fn combinations(table: &Table, lists: &[(&String, &Vec<Value>)]) -> Vec<Table> {
@@ -18,6 +18,5 @@ pub(crate) fn combinations(table: &Table, lists: &[(&String, &Vec<Value>)]) -> V
 
 /// A value as JSON, for rows.
 pub(crate) fn as_json(value: &(impl serde::Serialize + ?Sized)) -> Result<serde_json::Value> {
-    serde_json::to_value(value)
-        .map_err(|error| Error::failed(format!("an extension cannot be written as JSON: {error}")))
+    written::json_value("an extension", &value)
 }

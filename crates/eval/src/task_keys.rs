@@ -4,7 +4,7 @@
 //! `task = { depth = [0, 0.25, 0.5, 0.75, 1] }`. Rows record the values, and tables name what their lines differ in.
 
 use crate::combinations::{as_json, combinations};
-use longwave_core::{Error, Result};
+use longwave_core::{Error, Result, written};
 use longwave_data::TaskConfig;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -60,8 +60,7 @@ impl TaskKeys {
     }
 
     pub(crate) fn applied(&self, task: &TaskConfig) -> Result<TaskConfig> {
-        let table = Table::try_from(&self.0)
-            .map_err(|error| Error::failed(format!("`evaluate.task` cannot be written as TOML: {error}")))?;
+        let table = written::toml_table("`evaluate.task`", &self.0)?;
         task.with(&table, "evaluate.task")
     }
 }

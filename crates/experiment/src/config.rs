@@ -2,7 +2,7 @@
 
 use crate::paths;
 use longwave_core::config::{BACKSLASH, read, set, take_tables};
-use longwave_core::{Error, Result, file};
+use longwave_core::{Error, Result, file, written};
 use longwave_eval::block::Checkpoints;
 use longwave_eval::{EvaluateConfig, Evaluation, Protocol, untrained, windows};
 use longwave_train::RunConfig;
@@ -182,9 +182,8 @@ impl Config {
         let blocks = self
             .evaluate
             .iter()
-            .map(Value::try_from)
-            .collect::<std::result::Result<Vec<_>, _>>()
-            .map_err(|error| Error::failed(format!("`evaluate` cannot be written as TOML: {error}")))?;
+            .map(|block| written::toml_value("`evaluate`", block))
+            .collect::<Result<_>>()?;
         table.insert("evaluate".to_owned(), Value::Array(blocks));
         Ok(table)
     }

@@ -4,7 +4,7 @@
 use crate::document::Study;
 use crate::plan::Plan;
 use longwave_core::config::read;
-use longwave_core::{Error, Result, file};
+use longwave_core::{Error, Result, file, written};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -44,8 +44,7 @@ pub fn save(folder: &Path, study: &Study, plan: &Plan) -> Result<()> {
         base: study.source.base.clone(),
         contents: plan.contents.clone(),
     };
-    let text = toml::to_string(&written)
-        .map_err(|error| Error::failed(format!("the study cannot be written as TOML: {error}")))?;
+    let text = written::toml("the study", &written)?;
     file::write(&folder.join(FILE), text.as_bytes())
 }
 

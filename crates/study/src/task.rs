@@ -3,7 +3,7 @@
 
 use crate::plan::{Job, Planned};
 use longwave_core::config::read;
-use longwave_core::{Error, Result, file};
+use longwave_core::{Error, Result, file, written};
 use longwave_data::cache;
 use longwave_experiment::Config;
 use serde::{Deserialize, Serialize};
@@ -78,8 +78,7 @@ impl StudyTask {
             from: self.from.clone(),
             config: self.job.config.to_table()?,
         };
-        let text = toml::to_string(&written)
-            .map_err(|error| Error::failed(format!("a task cannot be written as TOML: {error}")))?;
+        let text = written::toml("a task", &written)?;
         let path = folder.join(Self::file_name(&self.job));
         // Every process that works on the study writes the same.
         if !path.exists() || file::read_text(&path)? != text {

@@ -2,7 +2,7 @@
 
 use super::finding::Finding;
 use super::gather::over_runs;
-use longwave_core::{Error, Result, file};
+use longwave_core::{Error, Result, file, written};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -51,10 +51,9 @@ impl Explained {
 
     /// Keeps it in a folder.
     pub fn keep(&self, folder: &Path) -> Result<PathBuf> {
-        let text = serde_json::to_string_pretty(self)
-            .map_err(|error| Error::failed(format!("what was found cannot be written as JSON: {error}")))?;
+        let text = written::json_lines("what was found", self)?;
         let path = folder.join(Self::FILE);
-        file::write(&path, (text + "\n").as_bytes())?;
+        file::write(&path, text.as_bytes())?;
         Ok(path)
     }
 

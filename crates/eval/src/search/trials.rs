@@ -6,7 +6,7 @@
 
 use super::genome::Genome;
 use longwave_core::file::existing_folder;
-use longwave_core::{Error, Result, canonical, file, sealed_line};
+use longwave_core::{Error, Result, canonical, file, sealed_line, written};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -67,8 +67,7 @@ impl Trials {
     /// Stores the loss of a reading. The file appears whole or stays as it was.
     pub(super) fn add(&mut self, genome: &Genome, loss: f64) -> Result<()> {
         let trial = Trial { genome: genome.clone(), loss: loss.is_finite().then_some(loss) };
-        let line = serde_json::to_string(&trial)
-            .map_err(|error| Error::failed(format!("a tried reading cannot be written as JSON: {error}")))?;
+        let line = written::json("a tried reading", &trial)?;
         self.lines.push(sealed_line::seal(&line));
         self.losses.insert(trial.genome, loss);
         let searches = self.path.parent().unwrap_or(&self.path);

@@ -1,7 +1,7 @@
 //! What `[model]` does to attention besides the encoding.
 
 use burn::tensor::Device;
-use longwave_core::{Error, Result};
+use longwave_core::{Result, written};
 use longwave_model::block::Block;
 use longwave_model::complex_weights::WeightKind;
 use longwave_model::config::{AttentionGate, CanonPlace, ModelConfig, QkNorm};
@@ -47,9 +47,7 @@ impl ModelPart {
             ),
             ("log_n", of_log_n(*log_n, resolved.config.log_n_bias), &["log_n", "adaptive_log_n"]),
         ];
-        let values = toml::Table::try_from(&resolved.config).map_err(|error| {
-            Error::failed(format!("the keys of `[model]` cannot be written as TOML: {error}"))
-        })?;
+        let values = written::toml_table("the keys of `[model]`", &resolved.config)?;
         let part = |(key, does, fields): (&str, Option<String>, &[&str])| {
             let (among, copies) =
                 if key == "log_n" { (&reading, 1) } else { (&block, resolved.dimensions.layers) };

@@ -12,7 +12,7 @@ use crate::looks::Looks;
 use crate::schema::pointed;
 use changes::{check_set, check_undone, check_varied};
 use longwave_core::config::{read, take_table, take_tables};
-use longwave_core::{Error, Result, file};
+use longwave_core::{Error, Result, file, written};
 use seeds::Seeds;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -239,8 +239,7 @@ impl Study {
             devices: vec![device],
             store: store(),
         };
-        let document = Table::try_from(top)
-            .map_err(|error| Error::failed(format!("the study cannot be written as TOML: {error}")))?;
+        let document = written::toml_table("the study", &top)?;
         Self::from_table(document, &|_| Ok(base.clone()))
     }
 }

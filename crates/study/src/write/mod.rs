@@ -16,7 +16,7 @@ use crate::results::{Measured, Results};
 use crate::saved::PAGES;
 use crate::store::Store;
 use longwave_core::file::{self, existing_folder};
-use longwave_core::{Error, Result};
+use longwave_core::{Result, written};
 use longwave_eval::{Reference, ResultRow};
 use longwave_report::block::blocks;
 use longwave_report::grid::{Grid, markdown_text};
@@ -183,10 +183,7 @@ impl StudyReport {
 
 /// The study itself, which measures all of its numbers again.
 fn recipe(study: &Study) -> Result<Recipe> {
-    let text = |table: &toml::Table| {
-        toml::to_string(table)
-            .map_err(|error| Error::failed(format!("the study cannot be written as TOML: {error}")))
-    };
+    let text = |table: &toml::Table| written::toml("the study", table);
     let file = format!("{}.toml", study.name);
     let source = &study.source;
     let base = source.document.get("base").and_then(toml::Value::as_str).unwrap_or("base.toml");

@@ -7,9 +7,9 @@
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_kernels::{
-    AdamW, Attention, Bias, Heads, Layout, Precision, RelativeVectors, RotationTable, VectorTable, adamw,
-    attention, cross_entropy, gelu, head_loss, layer_norm, linear, rms_norm, split_rotate, swiglu,
-    use_reference,
+    AdamW, AdamWState, Attention, Bias, Heads, Layout, Precision, RelativeVectors, RotationTable, Terms,
+    VectorTable, adamw_all, attention, cross_entropy, gelu, head_loss, layer_norm, linear, rms_norm,
+    split_rotate, swiglu, use_reference,
 };
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -74,18 +74,27 @@ fn report(name: &str, run: &mut dyn FnMut()) {
     );
 }
 
-/// Times the forward pass alone, and with the backward pass.
-fn both<const D: usize>(
-    name: &str,
-    operation: &dyn Fn(&Device) -> Tensor<D>,
-    prepared: &dyn Fn() -> Tensor<D>,
-) {
-    let device = Device::flex();
+/// Numbers that an operation reads, as they are and as a leaf that receives a gradient.
+struct Input<const D: usize>([Tensor<D>; 2]);
+
+impl<const D: usize> Input<D> {
+    fn new(seed: u64, shape: [usize; D]) -> Self {
+        let plain = tensor(seed, shape, &Device::flex());
+        Self([plain.clone(), Tensor::from_inner(plain).require_grad()])
+    }
+
+    fn get(&self, tracked: bool) -> Tensor<D> {
+        self.0[usize::from(tracked)].clone()
+    }
+}
+
+/// Times the forward pass alone, and with the backward pass, whose inputs are tracked.
+fn both<const D: usize>(name: &str, operation: &dyn Fn(bool) -> Tensor<D>) {
     report(&format!("{name}, forward"), &mut || {
-        black_box(operation(&device));
+        black_box(operation(false));
     });
     report(&format!("{name}, forward and backward"), &mut || {
-        black_box(prepared().sum().backward());
+        black_box(operation(true).sum().backward());
     });
 }
 
@@ -107,35 +116,26 @@ fn vectors(name: &str, device: &Device) -> RelativeVectors {
 
 fn attentions() {
     let plain = Device::flex();
-    let tracked = Device::flex().autodiff();
-    let shape = [BATCH, HEADS, LENGTH, HEAD_DIM];
-    let qkv = |device: &Device| [1, 2, 3].map(|seed| tensor::<4>(seed, shape, device));
-    let (values, leaves) = (qkv(&plain), qkv(&tracked).map(Tensor::require_grad));
-    let table = |device: &Device| tensor::<2>(4, [HEADS, LENGTH], device);
-    for (name, bias, bias_leaf) in [
-        ("attention", Bias::None, Bias::None),
-        (
-            "attention, bias by distance",
-            Bias::ByDistance(table(&plain)),
-            Bias::ByDistance(table(&tracked).require_grad()),
-        ),
-        (
-            "attention, slopes",
-            Bias::Slopes(tensor(5, [HEADS], &plain)),
-            Bias::Slopes(tensor(5, [HEADS], &tracked)),
-        ),
-    ] {
-        let call = |[q, k, v]: [Tensor<4>; 3], bias: &Bias| {
-            attention(q, k, v, &Attention { bias: bias.clone(), ..Attention::causal(HEAD_DIM) })
-        };
-        both(name, &|_| call(values.clone(), &bias), &|| call(leaves.clone(), &bias_leaf));
-    }
+    let qkv = [1, 2, 3].map(|seed| Input::new(seed, [BATCH, HEADS, LENGTH, HEAD_DIM]));
+    let call = |tracked: bool, bias: Bias, terms: Terms| {
+        let [q, k, v] = qkv.each_ref().map(|input| input.get(tracked));
+        attention(q, k, v, &Attention { bias, terms, ..Attention::causal(HEAD_DIM) })
+    };
+    let table = Input::new(4, [HEADS, LENGTH]);
+    let slopes = tensor::<1>(5, [HEADS], &plain);
+    both("attention", &|tracked| call(tracked, Bias::None, Terms::default()));
+    both("attention, bias by distance", &|tracked| {
+        call(tracked, Bias::ByDistance(table.get(tracked)), Terms::default())
+    });
+    both("attention, slopes", &|tracked| {
+        let slopes = if tracked { Tensor::from_inner(slopes.clone()) } else { slopes.clone() };
+        call(tracked, Bias::Slopes(slopes), Terms::default())
+    });
     for name in ["keys", "queries", "values"] {
-        let call = |[q, k, v]: [Tensor<4>; 3]| {
-            let relative = vectors(name, &q.device());
-            attention(q, k, v, &Attention { terms: relative.into(), ..Attention::causal(HEAD_DIM) })
-        };
-        both(&format!("attention, vectors of {name}"), &|_| call(values.clone()), &|| call(leaves.clone()));
+        both(&format!("attention, vectors of {name}"), &|tracked| {
+            let device = if tracked { plain.clone().autodiff() } else { plain.clone() };
+            call(tracked, Bias::None, vectors(name, &device).into())
+        });
     }
     let long = [1, 2, 3].map(|seed| tensor::<4>(seed, [1, HEADS, 4096, HEAD_DIM], &plain));
     report("attention, 1 x 4096, forward", &mut || {
@@ -172,56 +172,37 @@ fn splits() {
 }
 
 fn rows() {
-    let (plain, tracked) = (Device::flex(), Device::flex().autodiff());
-    let x = tensor::<3>(1, [BATCH, LENGTH, WIDTH], &plain);
-    let wide = tensor::<3>(2, [BATCH, LENGTH, 4 * WIDTH], &plain);
-    let gain = tensor::<1>(3, [WIDTH], &plain);
-    let leaf = |x: &Tensor<3>| Tensor::<3>::from_inner(x.clone()).require_grad();
-    let (x_leaf, wide_leaf) = (leaf(&x), leaf(&wide));
-    let gain_leaf = Tensor::<1>::from_inner(gain.clone()).require_grad();
-    both("rms_norm", &|_| rms_norm(x.clone(), gain.clone(), 1e-5), &|| {
-        rms_norm(x_leaf.clone(), gain_leaf.clone(), 1e-5)
-    });
-    both("layer_norm", &|_| layer_norm(x.clone(), gain.clone(), None, 1e-5), &|| {
-        layer_norm(x_leaf.clone(), gain_leaf.clone(), None, 1e-5)
-    });
-    let weight = tensor::<2>(5, [WIDTH, 4 * WIDTH], &plain);
-    let weight_leaf = Tensor::<2>::from_inner(weight.clone()).require_grad();
-    both("linear", &|_| linear(x.clone(), weight.clone(), None), &|| {
-        linear(x_leaf.clone(), weight_leaf.clone(), None)
-    });
-    both("gelu", &|_| gelu(wide.clone()), &|| gelu(wide_leaf.clone()));
-    both("swiglu", &|_| swiglu(wide.clone()), &|| swiglu(wide_leaf.clone()));
+    let x = Input::new(1, [BATCH, LENGTH, WIDTH]);
+    let wide = Input::new(2, [BATCH, LENGTH, 4 * WIDTH]);
+    let gain = Input::new(3, [WIDTH]);
+    let weight = Input::new(5, [WIDTH, 4 * WIDTH]);
+    both("rms_norm", &|tracked| rms_norm(x.get(tracked), gain.get(tracked), 1e-5));
+    both("layer_norm", &|tracked| layer_norm(x.get(tracked), gain.get(tracked), None, 1e-5));
+    both("linear", &|tracked| linear(x.get(tracked), weight.get(tracked), None));
+    both("gelu", &|tracked| gelu(wide.get(tracked)));
+    both("swiglu", &|tracked| swiglu(wide.get(tracked)));
 
     let rows = BATCH * LENGTH;
-    let logits = tensor::<2>(4, [rows, CLASSES], &plain);
-    let logits_leaf = Tensor::<2>::from_inner(logits.clone()).require_grad();
+    let logits = Input::new(4, [rows, CLASSES]);
     let targets = |device: &Device| {
         let targets: Vec<i64> = (0..rows).map(|row| (row * 7 % CLASSES).cast_signed() as i64).collect();
         Tensor::<1, Int>::from_data(TensorData::new(targets, [rows]), device)
     };
-    let (plain_targets, tracked_targets) = (targets(&plain), targets(&tracked));
-    both("cross_entropy", &|_| cross_entropy(logits.clone(), plain_targets.clone()), &|| {
-        cross_entropy(logits_leaf.clone(), tracked_targets.clone())
-    });
-    let head = tensor::<2>(6, [CLASSES, WIDTH], &plain);
-    let head_leaf = Tensor::<2>::from_inner(head.clone()).require_grad();
+    let targets = [targets(&Device::flex()), targets(&Device::flex().autodiff())];
+    let targets = |tracked: bool| targets[usize::from(tracked)].clone();
+    both("cross_entropy", &|tracked| cross_entropy(logits.get(tracked), targets(tracked)));
+    let head = Input::new(6, [CLASSES, WIDTH]);
     for precision in [Precision::F32, Precision::Bf16] {
-        both(
-            &format!("head_loss in {precision}"),
-            &|_| head_loss(x.clone(), head.clone().transpose(), plain_targets.clone(), None, precision),
-            &|| {
-                let weight = head_leaf.clone().transpose();
-                head_loss(x_leaf.clone(), weight, tracked_targets.clone(), None, precision)
-            },
-        );
+        both(&format!("head_loss in {precision}"), &|tracked| {
+            head_loss(x.get(tracked), head.get(tracked).transpose(), targets(tracked), None, precision)
+        });
     }
 }
 
 fn optimizer() {
     let device = Device::flex();
-    let shape = [12 * WIDTH, 8 * WIDTH];
-    let gradient = tensor::<2>(2, shape, &device);
+    let shape = [12 * WIDTH * 8 * WIDTH];
+    let gradient = tensor::<1>(2, shape, &device);
     let options = AdamW {
         learning_rate: 1e-3,
         beta1: 0.9,
@@ -231,9 +212,11 @@ fn optimizer() {
         step: 10,
         gradient_scale: 1.0,
     };
-    let mut state = Some((tensor::<2>(1, shape, &device), gradient.clone().abs(), gradient.clone().abs()));
-    report("adamw, 1.6 million parameters", &mut || {
-        state = state.take().map(|(parameter, m, v)| adamw(parameter, gradient.clone(), m, v, &options));
+    let (m, v) = (gradient.clone().abs(), gradient.clone().abs());
+    let mut state = Some(AdamWState { parameter: tensor(1, shape, &device), m, v });
+    report("adamw_all, 1.6 million parameters", &mut || {
+        let given = state.take().map(|state| (state, gradient.clone(), options));
+        state = adamw_all(given.into_iter().collect(), None).pop();
     });
 }
 

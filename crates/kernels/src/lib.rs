@@ -18,7 +18,7 @@
 //! | [`gelu`], [`swiglu`] | the feed-forward activations |
 //! | [`dropout`](dropout()) | the draw of a mask and its product with x, on the GPU |
 //! | [`linear`](linear()) | a product with weights, and the addition to a residual stream |
-//! | [`adamw`](adamw()), [`adamw_all`] | one optimizer update in one pass over memory, of a parameter or of all |
+//! | [`adamw_all`] | one optimizer update of all parameters in one pass over memory |
 //!
 //! [`sum()`], [`mean()`] and [`sum_of_squares`] add all numbers of a tensor, on the CPU in an order that no
 //! number of threads changes, and [`sums_of_squares`] those of many; [`clip_factor`] makes a norm of them;
@@ -39,6 +39,7 @@
     unsafe_code,
     reason = "buffers are written once and in pieces; `tests/sanitize.sh` runs them under Miri and sanitizers"
 )]
+#![allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 // A test fails by a panic.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -65,7 +66,7 @@ pub use attention::{
 pub use machine::bf16::arithmetic_name as bf16_arithmetic;
 pub use machine::device::{self, DeviceChoice};
 pub use operations::{OPERATIONS, Operation};
-pub use ops::adamw::{AdamW, AdamWState, adamw, adamw_all};
+pub use ops::adamw::{AdamW, AdamWState, adamw_all};
 pub use ops::cross_entropy::cross_entropy;
 pub use ops::dropout::dropout;
 pub use ops::fading::fading_scores;

@@ -17,7 +17,7 @@ use std::mem::MaybeUninit;
 
 /// Runs `work` on threads that share it, also where the machine has one core.
 fn on_threads<T: Send>(work: impl FnOnce() -> T + Send) -> T {
-    rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap().install(work)
+    crate::testing::on_threads(2, work)
 }
 
 /// -3, -2, .. 3, -3, ..
@@ -53,13 +53,10 @@ fn products_of_bf16_are_made_by_several_threads() {
     for sizes in [[1, 1, 1], [7, 66, 3], [9, 5, 12], [66, 3, 10]] {
         let [rows, columns, inner] = sizes;
         let (left, right) = (whole_numbers(rows * inner), whole_numbers(inner * columns));
-        let turned = |x: &[f32], rows: usize, columns: usize| -> Vec<f32> {
-            (0..rows * columns).map(|n| x[n % rows * columns + n / rows]).collect()
-        };
         let expected = expected_product(&left, &right, sizes, &vec![0.0; rows * columns]);
         let (a, b) = (rounded(&left), rounded(&right));
         let (a_turned, b_turned) =
-            (rounded(&turned(&left, rows, inner)), rounded(&turned(&right, inner, columns)));
+            (rounded(&by_columns(&left, rows, inner)), rounded(&by_columns(&right, inner, columns)));
         let lefts = [Bf16Matrix::new(&a, rows, inner), Bf16Matrix::new(&a_turned, inner, rows).transposed()];
         let rights =
             [Bf16Matrix::new(&b, inner, columns), Bf16Matrix::new(&b_turned, columns, inner).transposed()];

@@ -7,7 +7,7 @@ use crate::{
     gelu, head_loss, layer_norm, linear, mean, normalise, rms_norm, rms_norm_residual, sum, swiglu,
     unit_norm,
 };
-use burn::tensor::{Bool, Int, Tensor, TensorData};
+use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 use longwave_core::random::StreamKey;
 use std::sync::Arc;
 
@@ -25,14 +25,31 @@ pub struct Operation {
 /// Numbers of a row: no vector width but 2 divides it.
 const WIDTH: usize = 74;
 
+/// Of operations on one input.
+const ALONE: fn(usize) -> Vec<usize> = |rows| vec![rows * WIDTH];
+
+/// Of operations on rows with a gain.
+const WITH_GAIN: fn(usize) -> Vec<usize> = |rows| vec![rows * WIDTH, WIDTH];
+
+/// The first input as `[1, rows, WIDTH]`.
+fn x(inputs: &[Tensor<1>], rows: usize) -> Tensor<3> {
+    inputs[0].clone().reshape([1, rows, WIDTH])
+}
+
 fn flat<const D: usize>(tensor: Tensor<D>) -> Tensor<1> {
     let count = tensor.shape().num_elements();
     tensor.reshape([count])
 }
 
+/// A class for each row.
+fn targets(rows: usize, classes: usize, device: &Device) -> Tensor<1, Int> {
+    let targets: Vec<i32> = (0..rows).map(|row| (row * 31 % classes) as i32).collect();
+    Tensor::from_data(TensorData::new(targets, [rows]), device)
+}
+
 /// The weights of scores, of which each query sees those up to its own; the first of every five sees nothing.
-fn weights(scores: &Tensor<1>, rows: usize, normaliser: &Arc<dyn Normaliser>) -> Tensor<1> {
-    let scores = scores.clone().mul_scalar(5.0).reshape([1, 1, rows, WIDTH]);
+fn weights(scores: &[Tensor<1>], rows: usize, normaliser: &Arc<dyn Normaliser>) -> Tensor<1> {
+    let scores = scores[0].clone().mul_scalar(5.0).reshape([1, 1, rows, WIDTH]);
     let hidden = (0..rows * WIDTH).map(|n| (n / WIDTH).is_multiple_of(5) || n % WIDTH > n / WIDTH);
     let hidden = TensorData::new(hidden.collect::<Vec<bool>>(), [1, 1, rows, WIDTH]);
     let hidden = Tensor::<4, Bool>::from_data(hidden, &scores.device());
@@ -43,88 +60,67 @@ fn weights(scores: &Tensor<1>, rows: usize, normaliser: &Arc<dyn Normaliser>) ->
 pub const OPERATIONS: &[Operation] = &[
     Operation {
         name: "rms_norm",
-        sizes: |rows| vec![rows * WIDTH, WIDTH],
-        run: |inputs, rows| {
-            flat(rms_norm(inputs[0].clone().reshape([1, rows, WIDTH]), inputs[1].clone(), 1e-5))
-        },
+        sizes: WITH_GAIN,
+        run: |inputs, rows| flat(rms_norm(x(inputs, rows), inputs[1].clone(), 1e-5)),
     },
-    Operation {
-        name: "unit_norm",
-        sizes: |rows| vec![rows * WIDTH],
-        run: |inputs, rows| flat(unit_norm(inputs[0].clone().reshape([1, rows, WIDTH]), 1e-6)),
-    },
+    Operation { name: "unit_norm", sizes: ALONE, run: |inputs, rows| flat(unit_norm(x(inputs, rows), 1e-6)) },
     Operation {
         name: "layer_norm",
         sizes: |rows| vec![rows * WIDTH, WIDTH, WIDTH],
         run: |inputs, rows| {
-            let x = inputs[0].clone().reshape([1, rows, WIDTH]);
-            flat(layer_norm(x, inputs[1].clone(), Some(inputs[2].clone()), 1e-5))
+            flat(layer_norm(x(inputs, rows), inputs[1].clone(), Some(inputs[2].clone()), 1e-5))
         },
     },
     Operation {
         name: "rms_norm beside its residual stream",
-        sizes: |rows| vec![rows * WIDTH, WIDTH],
+        sizes: WITH_GAIN,
         run: |inputs, rows| {
-            let [normed, stream] =
-                rms_norm_residual(inputs[0].clone().reshape([1, rows, WIDTH]), inputs[1].clone(), 1e-5);
+            let [normed, stream] = rms_norm_residual(x(inputs, rows), inputs[1].clone(), 1e-5);
             flat(normed * 2.0 + stream.clone() * stream)
         },
     },
     Operation {
         name: "dropout",
-        sizes: |rows| vec![rows * WIDTH],
-        run: |inputs, rows| {
-            flat(dropout(inputs[0].clone().reshape([1, rows, WIDTH]), 0.3, StreamKey::new(1, "selfcheck", 0)))
-        },
+        sizes: ALONE,
+        run: |inputs, rows| flat(dropout(x(inputs, rows), 0.3, StreamKey::new(1, "selfcheck", 0))),
     },
     Operation {
         name: "mean",
-        sizes: |rows| vec![rows * WIDTH],
-        run: |inputs, rows| {
-            mean(inputs[0].clone().reshape([1, rows, WIDTH])) + sum(inputs[0].clone() * inputs[0].clone())
-        },
+        sizes: ALONE,
+        run: |inputs, rows| mean(x(inputs, rows)) + sum(inputs[0].clone() * inputs[0].clone()),
     },
-    Operation {
-        name: "gelu",
-        sizes: |rows| vec![rows * WIDTH],
-        run: |inputs, rows| flat(gelu(inputs[0].clone().reshape([1, rows, WIDTH]))),
-    },
-    Operation {
-        name: "swiglu",
-        sizes: |rows| vec![rows * WIDTH],
-        run: |inputs, rows| flat(swiglu(inputs[0].clone().reshape([1, rows, WIDTH]))),
-    },
+    Operation { name: "gelu", sizes: ALONE, run: |inputs, rows| flat(gelu(x(inputs, rows))) },
+    Operation { name: "swiglu", sizes: ALONE, run: |inputs, rows| flat(swiglu(x(inputs, rows))) },
     Operation {
         name: "linear",
         sizes: |rows| vec![rows * WIDTH, WIDTH * rows, rows * rows],
         run: |inputs, rows| {
-            let (x, weight) =
-                (inputs[0].clone().reshape([1, rows, WIDTH]), inputs[1].clone().reshape([WIDTH, rows]));
-            flat(linear(x, weight, Some(inputs[2].clone().reshape([1, rows, rows]))))
+            let weight = inputs[1].clone().reshape([WIDTH, rows]);
+            flat(linear(x(inputs, rows), weight, Some(inputs[2].clone().reshape([1, rows, rows]))))
         },
     },
     Operation {
         name: "weights of scores by softmax",
-        sizes: |rows| vec![rows * WIDTH],
-        run: |inputs, rows| weights(&inputs[0], rows, &(Arc::new(Softmax) as _)),
+        sizes: ALONE,
+        run: |inputs, rows| weights(inputs, rows, &(Arc::new(Softmax) as _)),
     },
     Operation {
         name: "weights of scores by entmax",
-        sizes: |rows| vec![rows * WIDTH],
-        run: |inputs, rows| weights(&inputs[0], rows, &entmax(1.5)),
+        sizes: ALONE,
+        run: |inputs, rows| weights(inputs, rows, &entmax(1.5)),
     },
     Operation {
         name: "weights of scores by lssar",
-        sizes: |rows| vec![rows * WIDTH],
-        run: |inputs, rows| weights(&inputs[0], rows, &(Arc::new(Lssar { power: Some(3) }) as _)),
+        sizes: ALONE,
+        run: |inputs, rows| weights(inputs, rows, &(Arc::new(Lssar { power: Some(3) }) as _)),
     },
     Operation {
         name: "weights of scores by stick-breaking",
-        sizes: |rows| vec![rows * WIDTH],
+        sizes: ALONE,
         run: |inputs, rows| {
             // With more rows than keys, a query has no key of its own here.
             let stick = StickBreaking { attend_current: true, rest_to_own: false };
-            weights(&inputs[0], rows, &(Arc::new(stick) as _))
+            weights(inputs, rows, &(Arc::new(stick) as _))
         },
     },
     Operation {
@@ -138,11 +134,10 @@ pub const OPERATIONS: &[Operation] = &[
     },
     Operation {
         name: "cross_entropy",
-        sizes: |rows| vec![rows * WIDTH],
+        sizes: ALONE,
         run: |inputs, rows| {
             let logits = inputs[0].clone().mul_scalar(5.0).reshape([rows, WIDTH]);
-            let targets: Vec<i32> = (0..rows).map(|row| (row * 31 % WIDTH) as i32).collect();
-            let targets = Tensor::<1, Int>::from_data(TensorData::new(targets, [rows]), &logits.device());
+            let targets = targets(rows, WIDTH, &logits.device());
             flat(cross_entropy(logits, targets))
         },
     },
@@ -150,10 +145,9 @@ pub const OPERATIONS: &[Operation] = &[
         name: "head and loss",
         sizes: |rows| vec![rows * WIDTH, WIDTH * 2 * rows],
         run: |inputs, rows| {
-            let hidden = inputs[0].clone().reshape([1, rows, WIDTH]);
+            let hidden = x(inputs, rows);
             let weight = inputs[1].clone().reshape([2 * rows, WIDTH]).transpose();
-            let targets: Vec<i32> = (0..rows).map(|row| (row * 31 % (2 * rows)) as i32).collect();
-            let targets = Tensor::<1, Int>::from_data(TensorData::new(targets, [rows]), &hidden.device());
+            let targets = targets(rows, 2 * rows, &hidden.device());
             flat(head_loss(hidden, weight, targets, None, Precision::F32))
         },
     },
@@ -163,7 +157,6 @@ pub const OPERATIONS: &[Operation] = &[
 mod tests {
     use super::*;
     use crate::testing::{assert_matches_reference_on, by_reference, devices, numbers};
-    use burn::tensor::Device;
 
     /// What the CPU has no form for, or only for more rows.
     const NOT_ON_CPU: [&str; 2] = ["dropout", "mean"];

@@ -37,12 +37,15 @@ pub(crate) fn padded<const D: usize>(x: Tensor<D>) -> Tensor<D> {
     Tensor::cat(vec![x, gap], D - 1).slice_dim(D - 1, 0..columns)
 }
 
+/// An output, and the gradients of the inputs.
+pub(crate) type Differentiated = (Vec<f32>, Vec<Vec<f32>>);
+
 /// The output of an operation, and the gradients of its inputs under a fixed weighting of the output.
 pub(crate) fn differentiate<const D: usize>(
     device: &Device,
     inputs: &[Vec<f32>],
     operation: impl Fn(&[Tensor<1>]) -> Tensor<D>,
-) -> (Vec<f32>, Vec<Vec<f32>>) {
+) -> Differentiated {
     let device = device.clone().autodiff();
     let leaves: Vec<Tensor<1>> =
         inputs.iter().map(|values| flat(values.clone(), &device).require_grad()).collect();
@@ -64,6 +67,43 @@ pub(crate) fn assert_close(what: &str, actual: &[f32], expected: &[f32], toleran
     for (index, (a, e)) in actual.iter().zip(expected).enumerate() {
         assert!((a - e).abs() <= tolerance * largest, "{what}: element {index} is {a}, expected {e}");
     }
+}
+
+/// [`assert_close`] for an output and its gradients, each with its tolerance.
+#[track_caller]
+pub(crate) fn assert_alike(
+    what: &str,
+    (output, gradients): &Differentiated,
+    (expected, expected_gradients): &Differentiated,
+    [of_output, of_gradients]: [f32; 2],
+) {
+    assert_close(what, output, expected, of_output);
+    assert_eq!(gradients.len(), expected_gradients.len(), "{what}: the number of gradients");
+    for (index, (gradient, expected)) in gradients.iter().zip(expected_gradients).enumerate() {
+        assert_close(&format!("{what}: gradient {index}"), gradient, expected, of_gradients);
+    }
+}
+
+/// What separates a fused form from its reference: the tolerances of an output and of gradients.
+pub(crate) const ROUNDING: [f32; 2] = [2e-6, 5e-6];
+
+pub(crate) fn on_threads<T: Send>(threads: usize, work: impl FnOnce() -> T + Send) -> T {
+    rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(work)
+}
+
+/// Asserts that an operation on the CPU and its gradients have the same bits on one thread and on three.
+#[track_caller]
+pub(crate) fn assert_threads_change_no_bit<const D: usize>(
+    what: &str,
+    inputs: &[Vec<f32>],
+    operation: impl Fn(&[Tensor<1>]) -> Tensor<D> + Sync,
+) {
+    let run = |threads| on_threads(threads, || differentiate(&Device::flex(), inputs, &operation));
+    assert!(bits(&run(1)) == bits(&run(3)), "{what}");
+}
+
+pub(crate) fn bits((output, gradients): &Differentiated) -> Vec<u32> {
+    output.iter().chain(gradients.iter().flatten()).map(|x| x.to_bits()).collect()
 }
 
 /// [`assert_matches_on`] the CPU.
@@ -111,27 +151,21 @@ pub(crate) fn assert_matches_reference_on<const D: usize>(
     reference: impl Fn(&[Tensor<1>]) -> Tensor<D>,
 ) -> Vec<Vec<f32>> {
     let calls = crate::op::calls();
-    let (output, gradients) = differentiate(device, inputs, &fused);
+    let differentiated = differentiate(device, inputs, &fused);
     assert!(crate::op::calls() > calls, "{what}: the fused form did not run");
     let calls = crate::op::calls();
-    let (expected, expected_gradients) = differentiate(device, inputs, reference);
+    let expected = differentiate(device, inputs, reference);
     assert_eq!(crate::op::calls(), calls, "{what}: the reference ran a fused form");
-    assert_close(what, &output, &expected, 2e-6);
-    for (index, (gradient, expected)) in gradients.iter().zip(&expected_gradients).enumerate() {
-        assert_close(&format!("{what}: gradient {index}"), gradient, expected, 5e-6);
-    }
-
-    let bits = |values: &[f32]| values.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+    assert_alike(what, &differentiated, &expected, ROUNDING);
     let again = differentiate(device, inputs, &fused);
-    assert_eq!(bits(&output), bits(&again.0), "{what}: a second run differs");
-    for (first, second) in gradients.iter().zip(&again.1) {
-        assert_eq!(bits(first), bits(second), "{what}: a second run's gradients differ");
-    }
+    assert!(bits(&differentiated) == bits(&again), "{what}: a second run differs");
 
     let plain: Vec<Tensor<1>> = inputs.iter().map(|x| flat(x.clone(), device)).collect();
     let untracked = fused(&plain);
     assert!(!untracked.is_autodiff(), "{what}: plain tensors stay plain");
-    assert_eq!(bits(&output), bits(&list(untracked)), "{what}: the same bits without autodiff");
+    let (output, gradients) = differentiated;
+    let alone = (list(untracked), Vec::new());
+    assert!(bits(&(output, Vec::new())) == bits(&alone), "{what}: the same bits without autodiff");
     gradients
 }
 

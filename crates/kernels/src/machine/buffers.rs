@@ -158,7 +158,6 @@ impl StreamingWriter {
 
     /// `to = x`; past the caches only if `to` lies at a multiple of 16 bytes and N is one of 4.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
     pub(crate) fn put<const N: usize>(&self, to: &mut [MaybeUninit<f32>; N], x: &[f32; N]) {
         #[cfg(target_arch = "x86_64")]
         if self.past && N.is_multiple_of(FOUR) && to.as_ptr().addr().is_multiple_of(FOUR * size_of::<f32>()) {
@@ -209,7 +208,6 @@ impl Drop for StreamingWriter {
 /// Four numbers may be read at `from` and written at `to`, and `to` is aligned to 16 bytes.
 #[cfg(all(target_arch = "x86_64", not(any(miri, instrumented))))]
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 unsafe fn store_past_caches(to: *mut MaybeUninit<f32>, from: *const f32) {
     use std::arch::x86_64::{_mm_loadu_ps, _mm_stream_ps};
     // SAFETY: the caller's promise. SSE is part of every x86-64 processor.

@@ -51,7 +51,7 @@ macro_rules! vectorised {
         #[allow(clippy::too_many_arguments, reason = "plain loops over slices, with no type of their own")]
         $vis fn $name$(<$number: $bound>)?($($arg: $type),*) $(-> $out)? {
             #[inline(always)]
-            #[allow(clippy::inline_always, clippy::too_many_arguments, reason = "inlined into each version")]
+            #[allow(clippy::too_many_arguments, reason = "the arguments of the function itself")]
             fn body$(<$number: $bound>)?($($arg: $type),*) $(-> $out)? $body
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2")]
@@ -85,7 +85,6 @@ pub(crate) trait Number: Copy + Send + Sync {
 
     /// The nearest numbers to the first of x times a factor, as many as there are places.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
     fn round_scaled(x: &[f32], factor: f32, out: &mut [Self]) {
         for (out, x) in out.iter_mut().zip(x) {
             *out = Self::round(x * factor);
@@ -93,7 +92,6 @@ pub(crate) trait Number: Copy + Send + Sync {
     }
 }
 
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 impl Number for f32 {
     #[inline(always)]
     fn widen(self) -> f32 {
@@ -117,7 +115,6 @@ const EXP_HIGHEST: f32 = 88.0;
 /// Within 2e-7 of the true value, relatively: 2^n exp(r) with |r| <= log(2)/2, and a minimax
 /// polynomial for exp(r).
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 pub(crate) fn exp(x: f32) -> f32 {
     let clamped = if x < EXP_LOWEST { EXP_LOWEST } else { x };
     let clamped = if clamped > EXP_HIGHEST { EXP_HIGHEST } else { clamped };
@@ -140,7 +137,6 @@ pub(crate) fn exp(x: f32) -> f32 {
 /// With a = |x| and t = 1 / (1 + 0.3 a), the lower tail is exp(-a²/2) t P(t), P a minimax polynomial.
 /// The tail is within 5e-7 of the true value relatively for |x| < 5.
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 pub(crate) fn normal(x: f32) -> (f32, f32) {
     let a = x.abs();
     let t = 1.0 / (1.0 + 0.3 * a);
@@ -162,7 +158,6 @@ pub(crate) fn normal(x: f32) -> (f32, f32) {
 
 /// `1 / (1 + exp(-x))`.
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 pub(crate) fn sigmoid(x: f32) -> f32 {
     // exp of a negative number only, so that nothing overflows.
     let e = exp(-x.abs());
@@ -174,7 +169,6 @@ pub(crate) fn sigmoid(x: f32) -> f32 {
 ///
 /// Within 2e-7 of the true value, relatively: `2 artanh(s)` with `s = x / (2 + x)` up to 1/3, by its series.
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 pub(crate) fn ln_1p(x: f32) -> f32 {
     let s = x / (2.0 + x);
     let u = s * s;
@@ -191,7 +185,6 @@ pub(crate) fn ln_1p(x: f32) -> f32 {
 
 /// `ln(1 + exp(-|x|))`.
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 pub(crate) fn ln_1p_exp(x: f32) -> f32 {
     // exp of a negative number only, so that nothing overflows.
     ln_1p(exp(-x.abs()))
@@ -199,7 +192,6 @@ pub(crate) fn ln_1p_exp(x: f32) -> f32 {
 
 /// Adds numbers to the first of others, element by element.
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 pub(crate) fn add(sums: &mut [f32], x: &[f32]) {
     for (sum, x) in sums.iter_mut().zip(x) {
         *sum += x;
@@ -208,7 +200,6 @@ pub(crate) fn add(sums: &mut [f32], x: &[f32]) {
 
 /// The sum of a slice: lane by lane, then the lanes, then the rest.
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 pub(crate) fn sum(x: &[f32]) -> f32 {
     let (chunks, rest) = x.as_chunks::<LANES>();
     let mut lanes = [0.0_f32; LANES];
@@ -222,7 +213,6 @@ pub(crate) fn sum(x: &[f32]) -> f32 {
 
 /// The sum of products of two slices of equal length, in the order of [`sum`].
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 pub(crate) fn dot(x: &[f32], y: &[f32]) -> f32 {
     let (x_chunks, x_rest) = x.as_chunks::<LANES>();
     let (y_chunks, y_rest) = y.as_chunks::<LANES>();
@@ -237,7 +227,6 @@ pub(crate) fn dot(x: &[f32], y: &[f32]) -> f32 {
 
 /// The largest element; NaN elements may be passed over.
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 pub(crate) fn largest<T: Number>(x: &[T]) -> f32 {
     let larger = |a: f32, b: f32| if b > a { b } else { a };
     let (chunks, rest) = x.as_chunks::<LANES>();
@@ -253,7 +242,6 @@ pub(crate) fn largest<T: Number>(x: &[T]) -> f32 {
 
 /// Replaces each x by exp(x - shift) and returns their sum, in the order of [`sum`].
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 pub(crate) fn exp_in_place(x: &mut [f32], shift: f32) -> f32 {
     let (chunks, rest) = x.as_chunks_mut::<LANES>();
     let mut lanes = [0.0_f32; LANES];
@@ -273,7 +261,6 @@ pub(crate) fn exp_in_place(x: &mut [f32], shift: f32) -> f32 {
 
 /// The sum of exp(x - shift), in the order of [`sum`].
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 pub(crate) fn exp_sum<T: Number>(x: &[T], shift: f32) -> f32 {
     let (chunks, rest) = x.as_chunks::<LANES>();
     let mut lanes = [0.0_f32; LANES];
@@ -291,7 +278,6 @@ pub(crate) fn exp_sum<T: Number>(x: &[T], shift: f32) -> f32 {
 
 /// Adds the lanes in halves: 16, 8, 4, 2, 1.
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 pub(crate) fn fold_sum(mut lanes: [f32; LANES]) -> f32 {
     let mut half = LANES / 2;
     while half > 0 {

@@ -1,8 +1,8 @@
 //! The form of an operation that computes: on the CPU, on the GPU, or the reference.
 
 use super::{Any, Op, PlainGradient};
+use crate::machine::autodiff::{Kernels, kernels_of};
 use crate::reference_in_use;
-use burn::backend::{DispatchDevice, GradientCheckpointingStrategy, TensorMetadata};
 use burn::tensor::DType;
 
 pub(super) enum Form {
@@ -18,19 +18,11 @@ pub(super) enum Form {
     RoundedGpu(PlainGradient),
 }
 
-/// What has kernels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kernels {
-    Cpu,
-    #[cfg(feature = "gpu")]
-    Gpu,
-}
-
 pub(super) fn form<O: Op<N, M>, const N: usize, const M: usize>(op: &O, inputs: &[Any; N]) -> Form {
     let constants = op.constants();
     let types: Vec<DType> = inputs.iter().chain(&constants).map(Any::dtype).collect();
     let taken = |dtype: &DType| *dtype == DType::F32 || (O::TAKES_BF16 && *dtype == DType::BF16);
-    let kernels = kernels_of(inputs.iter().chain(&constants));
+    let kernels = kernels_of_all(inputs.iter().chain(&constants));
     let suits = |kernels: Kernels| match kernels {
         Kernels::Cpu => O::ON_CPU && op.suits_cpu(inputs),
         #[cfg(feature = "gpu")]
@@ -58,25 +50,10 @@ pub(super) fn form<O: Op<N, M>, const N: usize, const M: usize>(op: &O, inputs: 
 }
 
 /// The kernels of the device that all tensors are on, if they run at all.
-fn kernels_of<'a>(mut tensors: impl Iterator<Item = &'a Any>) -> Option<Kernels> {
+fn kernels_of_all<'a>(mut tensors: impl Iterator<Item = &'a Any>) -> Option<Kernels> {
     if reference_in_use() {
         return None;
     }
-    let first = kernels_beside(&tensors.next()?.0.device())?;
-    tensors.all(|tensor| kernels_beside(&tensor.0.device()) == Some(first)).then_some(first)
-}
-
-/// The kernels of a device without gradient checkpointing.
-fn kernels_beside(device: &DispatchDevice) -> Option<Kernels> {
-    match device {
-        DispatchDevice::Autodiff(inner) => {
-            let plain = inner.gradient_checkpointing_strategy() == GradientCheckpointingStrategy::Disabled;
-            if plain { kernels_beside(inner) } else { None }
-        }
-        DispatchDevice::Flex(_) => Some(Kernels::Cpu),
-        #[cfg(feature = "gpu")]
-        DispatchDevice::Cube(_) => Some(Kernels::Gpu),
-        #[allow(unreachable_patterns, reason = "burn may have other backends beside these")]
-        _ => None,
-    }
+    let first = kernels_of(&tensors.next()?.device())?;
+    tensors.all(|tensor| kernels_of(&tensor.device()) == Some(first)).then_some(first)
 }

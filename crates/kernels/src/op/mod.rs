@@ -18,11 +18,11 @@ pub(crate) use record::{count_call, record};
 #[cfg(feature = "gpu")]
 use crate::machine::autodiff::Primitive;
 use crate::machine::autodiff::{FusedBackend, OpTensor};
+#[cfg(feature = "gpu")]
+use burn::backend::Cube;
 use burn::backend::ops::FloatTensorOps;
 use burn::backend::tensor::FloatTensor;
-#[cfg(feature = "gpu")]
-use burn::backend::{Cube, DispatchDevice};
-use burn::backend::{Dispatch, DispatchTensor, Flex, TensorMetadata};
+use burn::backend::{Dispatch, DispatchDevice, DispatchTensor, Flex, TensorMetadata};
 use burn::tensor::{DType, Shape, Tensor};
 use burn_flex::FlexTensor;
 use form::{Form, form};
@@ -32,9 +32,9 @@ pub(crate) mod prelude {
     pub(crate) use super::{Any, Gradient, Op, only, run};
     #[cfg(feature = "gpu")]
     pub(crate) use crate::machine::autodiff::Primitive;
-    pub(crate) use burn::backend::Flex;
     #[cfg(feature = "gpu")]
-    pub(crate) use burn::backend::{Cube, TensorMetadata};
+    pub(crate) use burn::backend::Cube;
+    pub(crate) use burn::backend::Flex;
     pub(crate) use burn_flex::FlexTensor;
 }
 
@@ -71,7 +71,6 @@ impl Any {
         OpTensor::<Cube>::plain(tensor).into_any()
     }
 
-    #[cfg(feature = "gpu")]
     pub(crate) fn device(&self) -> DispatchDevice {
         self.0.device()
     }

@@ -74,7 +74,6 @@ impl Op<3> for Polar {
     }
 }
 
-/// The numbers of one call.
 struct Numbers<'a> {
     x: View<4>,
     cos: Cow<'a, [f32]>,
@@ -112,7 +111,6 @@ impl<'a> Numbers<'a> {
 
 /// What follows the start of a row.
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 fn row_of(view: &View<4>, [batch, head, position]: [usize; 3]) -> &[f32] {
     let [of_batch, of_head, of_position, _] = view.strides();
     &view.data()[batch * of_batch + head * of_head + position * of_position..]
@@ -211,7 +209,6 @@ vectorised! {
 
 /// `ln(1 + exp(x))`; its slope is the sigmoid of x.
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 fn softplus(x: f32) -> f32 {
     let above = if x < 0.0 { 0.0 } else { x };
     above + ln_1p_exp(x)
@@ -220,7 +217,7 @@ fn softplus(x: f32) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{assert_matches, differentiate, list, numbers};
+    use crate::testing::{assert_matches, assert_threads_change_no_bit, list, numbers};
     use burn::tensor::Device;
 
     /// x, and the batch rows and heads of the tables.
@@ -287,13 +284,7 @@ mod tests {
     #[test]
     fn threads_change_no_bit() {
         for case in CASES {
-            let run = |threads: usize| {
-                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-                pool.install(|| {
-                    differentiate(&Device::flex(), &inputs(case), |inputs| call(case, inputs, polar))
-                })
-            };
-            assert_eq!(run(1), run(3));
+            assert_threads_change_no_bit("polar", &inputs(case), |inputs| call(case, inputs, polar));
         }
     }
 

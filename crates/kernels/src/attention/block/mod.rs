@@ -126,7 +126,6 @@ pub(super) struct Run {
     pub(super) row: usize,
     /// Where their numbers lie in those of the block.
     pub(super) columns: Range<usize>,
-    /// The first key.
     pub(super) first: usize,
     /// The distance of that one.
     pub(super) farthest: usize,
@@ -299,11 +298,6 @@ impl Operands {
         let (values, queries) = (self.query_scale.as_ref()?, self.shape.queries);
         let first = if values.len() == queries { 0 } else { block.batch * queries };
         Some(values[first + block.first + row])
-    }
-
-    /// How many ranges of distances have a q and k of their own.
-    pub(super) fn ranges(&self) -> usize {
-        self.ranges.len()
     }
 
     /// The queries of a block that read a segment, `[rows, head_dim]`.

@@ -77,7 +77,7 @@ pub(in crate::attention) fn backward(
     let width = |part: &Part| if let Part::Rows { width, .. } = part { *width } else { 0 };
     let widths_of_rows = places.each_ref().map(width);
 
-    let mut q: Vec<_> = (0..operands.ranges()).map(|_| zeros(batch * heads * queries * head_dim)).collect();
+    let mut q: Vec<_> = operands.ranges.iter().map(|_| zeros(batch * heads * queries * head_dim)).collect();
     let mut of_rows = places.each_ref().map(|part| match part {
         Part::Rows { width, shared } => zeros(if *shared { 1 } else { batch } * heads * queries * width),
         Part::Sums(_) => Vec::new(),

@@ -16,7 +16,6 @@ use std::sync::Arc;
 /// What a call is differentiated by: q and k of two ranges of distances, v, and the tensors of its terms.
 pub(in crate::attention) const INPUTS: usize = 2 * MOST_RANGES + 1 + TERM_INPUTS;
 
-/// One call of attention.
 pub(in crate::attention) struct Call {
     pub(in crate::attention) operands: Operands,
     terms: Vec<(Arc<dyn ScoreTerm>, Vec<FlexTensor>)>,

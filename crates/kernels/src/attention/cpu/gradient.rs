@@ -148,8 +148,7 @@ impl Head<'_> {
                 let mut place = GradientRows { row: 0, own, sums };
                 let mut to = self.targets(all, &mut place);
                 for (index, term, inputs) in self.terms() {
-                    let parts = &mut to.parts[inputs];
-                    term.to_keys(engine.tile(all), &mut rooms[index], to.keys, parts);
+                    term.to_keys(engine.tile(all), &mut rooms[index], to.keys, &mut to.parts[inputs]);
                 }
             }
         }
@@ -248,10 +247,10 @@ impl Head<'_> {
     ) {
         let (operands, tile) = (self.engine.operands, self.engine.tile(block));
         let mut to = self.targets(block, place);
-        let of = OfLogits { weights: probabilities, gradient, of_log_sums: self.rows.of_log_sums(tile) };
+        let (weights, of_log_sums) = (probabilities, self.rows.of_log_sums(tile));
         for (index, term, inputs) in self.terms() {
-            let parts = &mut to.parts[inputs];
-            term.through_logits(tile, &tables[index], &mut rooms[index], &of, parts);
+            let of = OfLogits { weights, gradient, of_log_sums, table: &tables[index] };
+            term.through_logits(tile, &mut rooms[index], &of, &mut to.parts[inputs]);
         }
         scale_rows(operands, block, gradient);
         for (index, term, _) in self.terms() {

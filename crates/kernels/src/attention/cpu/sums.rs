@@ -30,7 +30,7 @@ pub(super) struct Layout {
 impl Layout {
     pub(super) fn new(engine: &Engine<'_>, terms: &[Part; TERM_INPUTS]) -> Self {
         let Shape { head_dim, value_dim, .. } = engine.operands.shape;
-        let [near, far] = [0, 1].map(|range| if range < engine.operands.ranges() { head_dim } else { 0 });
+        let [near, far] = [0, 1].map(|range| if range < engine.operands.ranges.len() { head_dim } else { 0 });
         let size = |part: &Part| if let Part::Sums(size) = part { *size } else { 0 };
         Self { widths: [near, far, value_dim], terms: terms.each_ref().map(size) }
     }

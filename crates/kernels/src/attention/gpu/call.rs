@@ -1,4 +1,4 @@
-//! A call of attention: its settings, what it reads and what it gives.
+//! A call of attention: its settings, and what it reads.
 
 use super::plan::{Matrices, Tiles};
 use super::split::{FEW, PIECE};
@@ -10,12 +10,10 @@ use burn_cubecl::tensor::CubeTensor;
 /// Cubes along each axis that every device takes.
 pub(super) const CUBES: usize = 65_535;
 
-/// The settings of a call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Call {
     pub(super) shape: Shape,
     pub(super) kind: BiasKind,
-    /// The side of the tiles.
     pub(super) side: usize,
     /// The matrix units that compute products, if any do.
     matrices: Option<Matrices>,
@@ -31,6 +29,8 @@ pub(super) struct Call {
     distances: [usize; 2],
     /// Whether the log sums have a gradient; another tensor stands in its place if not.
     pub(super) log_sums_given: bool,
+    /// Whether the batch shares a block of bias.
+    pub(super) shares_block: bool,
 }
 
 impl Call {
@@ -57,11 +57,22 @@ impl Call {
             // Kernels may index with 32 bits, so both ends are capped at a distance that no pair has.
             distances: [options.distances.start, options.distances.end].map(|distance| distance.min(reach)),
             log_sums_given: false,
+            shares_block: matches!(&options.bias, Bias::Block(block) if block.dims()[0] == 1),
         }
     }
 
-    pub(super) fn log_sums(&self) -> [usize; 3] {
-        [self.shape.batch, self.shape.heads, self.shape.queries]
+    /// The shapes of the gradients of the two tensors of a bias, before they are summed over what shares it: of a table of `distances`
+    /// the sums of each tile of queries. What is not there is `[1]`.
+    pub(super) fn bias_shapes(&self, distances: usize) -> [Vec<usize>; 2] {
+        let Shape { batch, heads, queries, keys, .. } = self.shape;
+        match self.kind {
+            _ if !self.learned => [vec![1], vec![1]],
+            BiasKind::None => [vec![1], vec![1]],
+            BiasKind::ByDistance => [vec![batch, heads, self.query_tiles(), distances], vec![1]],
+            BiasKind::Slopes => [vec![batch, heads, queries], vec![1]],
+            BiasKind::Pair => [vec![batch, heads, queries], vec![batch, heads, keys]],
+            BiasKind::Block => [vec![batch, heads, queries, keys], vec![1]],
+        }
     }
 
     /// The tiles of the queries of a head.
@@ -134,38 +145,4 @@ pub(super) struct Inputs {
     pub(super) first_bias: CubeTensor,
     pub(super) second_bias: CubeTensor,
     pub(super) query_scale: CubeTensor,
-}
-
-/// The gradients of q, k, v and of the bias: of slopes `[batch, heads, queries]`, yet to be summed; of a table
-/// `[heads, distances]`; of a block `[batch, heads, queries, keys]`; of pairs the queries'
-/// part and the keys'. What is not there is `[1]`.
-#[derive(Clone, Debug)]
-pub(super) struct Gradients {
-    pub(super) q: CubeTensor,
-    pub(super) k: CubeTensor,
-    pub(super) v: CubeTensor,
-    pub(super) first_bias: CubeTensor,
-    pub(super) second_bias: CubeTensor,
-}
-
-/// The output and the log sums of a call, and their gradients.
-#[derive(Clone, Debug)]
-pub(super) struct Results {
-    pub(super) output: CubeTensor,
-    pub(super) log_sums: CubeTensor,
-    pub(super) output_gradient: CubeTensor,
-    pub(super) log_sums_gradient: CubeTensor,
-}
-
-/// The shapes of the two parts of a bias' gradient.
-pub(super) fn bias_shapes(call: &Call, distances: usize) -> [Vec<usize>; 2] {
-    let Shape { batch, heads, queries, keys, .. } = call.shape;
-    match call.kind {
-        _ if !call.learned => [vec![1], vec![1]],
-        BiasKind::None => [vec![1], vec![1]],
-        BiasKind::ByDistance => [vec![heads, distances], vec![1]],
-        BiasKind::Slopes => [vec![batch, heads, queries], vec![1]],
-        BiasKind::Pair => [vec![batch, heads, queries], vec![batch, heads, keys]],
-        BiasKind::Block => [vec![batch, heads, queries, keys], vec![1]],
-    }
 }

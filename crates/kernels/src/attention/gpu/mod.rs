@@ -65,7 +65,6 @@ mod by_queries;
 mod call;
 mod diagonals;
 mod forward;
-mod gradient;
 mod launch;
 mod launches;
 mod matrices;
@@ -81,8 +80,7 @@ mod tests;
 mod tile;
 mod upstream;
 
-pub(super) use gradient::forward;
-pub(super) use launch::supports;
+pub(super) use launch::{forward, supports};
 
 use crate::machine::gpu::Strides;
 use burn_cubecl::cubecl;
@@ -96,7 +94,6 @@ const WIDEST: usize = 128;
 const UNITS_A_SIDE: usize = 16;
 const UNITS: usize = UNITS_A_SIDE * UNITS_A_SIDE;
 
-/// The strides of the inputs.
 #[derive(CubeLaunch, CubeType, Clone, Copy)]
 #[expand(derive(Clone, Copy))]
 struct RowStrides {

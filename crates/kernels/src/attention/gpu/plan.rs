@@ -22,7 +22,6 @@ pub(super) enum BiasKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Plan {
     pub(super) kind: BiasKind,
-    /// Whether there is a window.
     pub(super) windowed: bool,
     /// Whether there is a scale for each query.
     pub(super) scaled: bool,

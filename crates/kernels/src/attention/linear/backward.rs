@@ -13,7 +13,6 @@ use burn_flex::FlexTensor;
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// What the gradient needs.
 #[derive(Clone, Debug)]
 pub(super) struct Saved {
     pub(super) call: Call,
@@ -210,7 +209,6 @@ fn through_features(
 }
 
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 fn add_scaled(sum: &mut [f32], factor: f32, x: &[f32]) {
     for (sum, x) in sum.iter_mut().zip(x) {
         *sum += factor * x;

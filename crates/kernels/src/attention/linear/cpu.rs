@@ -40,7 +40,6 @@ fn ranges(shape: Shape) -> Vec<Range<usize>> {
     (0..queries).step_by(rows.max(1)).map(|start| start..queries.min(start + rows)).collect()
 }
 
-/// One call: its tensors and settings.
 #[derive(Clone, Debug)]
 pub(super) struct Call {
     /// q, k and v.

@@ -29,7 +29,6 @@ use burn::tensor::Tensor;
 /// How the reference turns features.
 type Rotate = fn(Tensor<4>, &RotationTable) -> Tensor<4>;
 
-/// The sizes of one call.
 #[derive(Clone, Copy, Debug)]
 struct Shape {
     batch: usize,

@@ -1,6 +1,9 @@
 use super::*;
 use crate::ops::rotary::{Layout, plain_rotate};
-use crate::testing::{assert_close, assert_matches, differentiate, flat, list, numbers};
+use crate::testing::{
+    assert_alike, assert_matches, assert_threads_change_no_bit, differentiate, flat, list, numbers,
+    on_threads,
+};
 use burn::tensor::Device;
 use std::cell::Cell;
 
@@ -111,13 +114,9 @@ fn chunks_change_nothing() {
         let read = |chunk| {
             differentiate(&Device::flex(), &inputs(PLAIN), |inputs| plain(PLAIN, turns, chunk, inputs))
         };
-        let (whole, gradients) = read(64);
+        let whole = read(64);
         for chunk in [1, 4, 21] {
-            let (output, of_inputs) = read(chunk);
-            assert_close("output", &output, &whole, 1e-6);
-            for (gradient, expected) in of_inputs.iter().zip(&gradients) {
-                assert_close("gradient", gradient, expected, 5e-6);
-            }
+            assert_alike(&format!("chunks of {chunk}"), &read(chunk), &whole, [1e-6, 5e-6]);
         }
     }
 }
@@ -141,11 +140,9 @@ fn features_too_small_for_f32_give_no_nan() {
 
 #[test]
 fn threads_change_no_bit() {
-    let run = |threads: usize| {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        let long = Shape { queries: 200, keys: 200, ..PLAIN };
-        let of = |shape| differentiate(&Device::flex(), &inputs(shape), |inputs| fused(shape, true, inputs));
-        pool.install(|| (of(PLAIN), cut_small(|| of(long))))
-    };
+    assert_threads_change_no_bit("whole heads", &inputs(PLAIN), |inputs| fused(PLAIN, true, inputs));
+    let long = Shape { queries: 200, keys: 200, ..PLAIN };
+    let of_ranges = || differentiate(&Device::flex(), &inputs(long), |inputs| fused(long, true, inputs));
+    let run = |threads| on_threads(threads, || cut_small(of_ranges));
     assert!(run(1) == run(3));
 }

@@ -71,7 +71,6 @@ struct Any {
     inverse: f32,
 }
 
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 impl Power for Square {
     #[inline(always)]
     fn at(self, u: f32) -> [f32; 2] {
@@ -86,7 +85,6 @@ impl Power for Square {
     }
 }
 
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 impl Power for Plain {
     #[inline(always)]
     fn at(self, u: f32) -> [f32; 2] {
@@ -100,7 +98,6 @@ impl Power for Plain {
     }
 }
 
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 impl Power for Any {
     #[inline(always)]
     fn at(self, u: f32) -> [f32; 2] {
@@ -122,7 +119,6 @@ impl Power for Any {
 /// `ln y` of a y from 0 to 1, given `y - 1` too, which has more digits near 1; NaN for NaN, some number for 0. `y = 2^n m` with m near 1,
 /// and `2 artanh(s)` with `s = (m - 1) / (m + 1)` by its series.
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 fn ln(y: f32, below: f32) -> f32 {
     let bits = y.to_bits();
     // m from sqrt(1/2) to sqrt(2).

@@ -28,14 +28,12 @@ pub struct Lssar {
 }
 
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 fn softplus(z: f32) -> f32 {
     ln_1p_exp(z) + if z > 0.0 { z } else { 0.0 }
 }
 
 /// Each number to a power.
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 fn raise(x: &mut [f32], power: u32) {
     for x in x.chunks_mut(LANES) {
         let (mut base, mut left) = ([0.0; LANES], power);

@@ -30,28 +30,24 @@ pub struct StickBreaking {
 
 /// The logit that is computed with: NaN stays NaN.
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 fn bounded(z: f32) -> f32 {
     if z < LEAST { LEAST } else { z }
 }
 
 /// `ln sigmoid(-z)`, what the key leaves, from the [`ln_1p_exp`] of z.
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 fn left(z: f32, tail: f32) -> f32 {
     -(if z < 0.0 { tail } else { z + tail })
 }
 
 /// `ln sigmoid(z)`, what the key takes, from the [`ln_1p_exp`] of z.
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 fn taken(z: f32, tail: f32) -> f32 {
     if z < 0.0 { z - tail } else { -tail }
 }
 
 /// Each number plus all that follow it.
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 fn with_following(mut x: [f32; LANES]) -> [f32; LANES] {
     let mut step = 1;
     while step < LANES {
@@ -66,7 +62,6 @@ fn with_following(mut x: [f32; LANES]) -> [f32; LANES] {
 
 /// Each number plus all before it.
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 fn with_previous(mut x: [f32; LANES]) -> [f32; LANES] {
     let mut step = 1;
     while step < LANES {
@@ -138,7 +133,6 @@ vectorised! {
 
 /// `own (1 - sigmoid(z)) - sigmoid(z) older`.
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 fn through_share(z: f32, own: f32, older: f32) -> f32 {
     let e = exp(-z.abs());
     let d = 1.0 / (1.0 + e);

@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::{assert_close, assert_matches_reference_on, list, numbers, tensor};
+use crate::testing::{assert_close, assert_matches_reference_on, list, numbers, on_threads, tensor};
 use burn::tensor::activation;
 
 const SHAPES: [[usize; 4]; 5] =
@@ -196,12 +196,7 @@ fn a_nan_is_not_hidden() {
 #[test]
 fn threads_change_no_bit() {
     for normaliser in all(15) {
-        let run = |threads: usize| {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            pool.install(|| {
-                list(normalise(tensor::<4>(4, [1, 3, 50, 900], &Device::flex()), &normaliser, 850))
-            })
-        };
-        assert_eq!(run(1), run(3), "{normaliser:?}");
+        let weights = || list(normalise(tensor::<4>(4, [1, 3, 50, 900], &Device::flex()), &normaliser, 850));
+        assert_eq!(on_threads(1, weights), on_threads(3, weights), "{normaliser:?}");
     }
 }

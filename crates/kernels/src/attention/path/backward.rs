@@ -5,11 +5,11 @@
 //! turns what has come together into the gradients of its k, w and beta.
 
 use super::Shape;
-use super::causal::{CausalRows, hide_later, through_causal_softmax};
 use super::chunks::{self, CHUNK, Inner, KeyHead, OfChunk, Operators};
-use super::cpu::{Call, Operands};
+use super::cpu::{Call, CausalRows, Operands};
 use super::region::{Older, REGION, Region};
 use super::walk::{At, Own, Scratch, SharedGradients, Walk};
+use crate::attention::normaliser::{Normaliser, Row, Softmax};
 use crate::machine::autodiff::{View, tensor_of};
 use crate::machine::buffers::{Rest, joined, zeros};
 use crate::machine::matmul::{Matrix, matmul};
@@ -50,7 +50,6 @@ struct Alone<'a> {
     gates: &'a mut [f32],
 }
 
-/// The buffers of one thread.
 struct Buffers {
     older: Older,
     /// `[head_dim, stride]`.
@@ -235,8 +234,14 @@ impl QueryRows<'_> {
         let values = operands.values(batch, head, keys);
         matmul(gradient, rows.stride, false, 1.0, output, values.transposed());
         let log_sums = &self.log_sums[(batch * queries + row) * heads + head..];
-        through_causal_softmax(rows, log_sums, heads, logits, gradient);
-        hide_later(rows, gradient);
+        for (row, kept) in log_sums.iter().step_by(heads).take(rows.count).enumerate() {
+            let (place, [weights, later]) = (rows.place(row), rows.row(row, logits));
+            Softmax.weigh_again(weights, place, *kept);
+            later.fill(0.0);
+            let [gradient, later] = rows.row(row, gradient);
+            Softmax.gradient(Row { logits: &[], weights, kept: *kept, of_kept: 0.0, place }, gradient);
+            later.fill(0.0);
+        }
         let probabilities = Matrix::new(logits, rows.count, keys, rows.stride);
         matmul(of_values, value_dim, true, 1.0, probabilities.transposed(), output);
     }

@@ -1,10 +1,10 @@
 //! Attention through reflections on the CPU: regions of queries, chunk by chunk.
 
 use super::Shape;
-use super::causal::{CausalRows, causal_softmax};
 use super::chunks::{CHUNK, Cut, KeyHead, Operators};
 use super::region::{Older, REGION, Region};
 use super::walk::{At, Walk};
+use crate::attention::normaliser::{Normaliser, RowPosition, Softmax};
 use crate::machine::autodiff::{View, permuted_tensor_of, values};
 use crate::machine::buffers::zeros;
 use crate::machine::matmul::{Matrix, matmul};
@@ -114,7 +114,6 @@ impl<'a> Operands<'a> {
     }
 }
 
-/// The buffers of one thread.
 struct Buffers {
     older: Older,
     walk: Walk,
@@ -174,15 +173,44 @@ fn attend(
         let at = At { region, chunk, q: operands.queries(batch, head, &rows), older };
         let causal = operands.logits((batch, head), at, walk, scores);
         let row = rows.start - region.first();
-        let mut sums = [0.0; CHUNK];
-        causal_softmax(causal, scores, &mut sums, &mut log_sums[row * heads + head..], heads);
+        let mut divisors = [0.0; CHUNK];
+        for (row_of_chunk, divisor) in divisors.iter_mut().enumerate().take(rows.len()) {
+            let [seen, later] = causal.row(row_of_chunk, scores);
+            let weighed = Softmax.weigh(seen, causal.place(row_of_chunk));
+            later.fill(0.0);
+            *divisor = weighed.divisor;
+            log_sums[(row + row_of_chunk) * heads + head] = weighed.kept;
+        }
         let out = &mut out[row * width + head * value_dim..];
         let probabilities = Matrix::new(scores, rows.len(), rows.end, causal.stride);
         matmul(out, width, false, 1.0, probabilities, operands.values(batch, head, rows.end));
-        for (out, sum) in out.chunks_mut(width).zip(sums).take(rows.len()) {
-            let inverse = if sum == 0.0 { 0.0 } else { 1.0 / sum };
+        for (out, divisor) in out.chunks_mut(width).zip(divisors).take(rows.len()) {
+            let inverse = if divisor == 0.0 { 0.0 } else { 1.0 / divisor };
             out[..value_dim].iter_mut().for_each(|out| *out *= inverse);
         }
+    }
+}
+
+/// Rows of logits of one head, of which each sees one key more.
+#[derive(Clone, Copy)]
+pub(super) struct CausalRows {
+    /// How many rows there are.
+    pub(super) count: usize,
+    /// Keys that the first row sees.
+    pub(super) seen: usize,
+    /// Numbers from one row to the next.
+    pub(super) stride: usize,
+}
+
+impl CausalRows {
+    /// The numbers of a row that it sees, and those after them.
+    pub(super) fn row<'a>(&self, row: usize, x: &'a mut [f32]) -> [&'a mut [f32]; 2] {
+        x[row * self.stride..][..self.stride].split_at_mut(self.seen + row).into()
+    }
+
+    pub(super) fn place(&self, row: usize) -> RowPosition {
+        let query = self.seen + row - 1;
+        RowPosition { query, own: query }
     }
 }
 

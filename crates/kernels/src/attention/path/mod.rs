@@ -19,7 +19,6 @@
 //! **Bytes:** those of [`attention`](crate::attention()), and w and beta.
 
 mod backward;
-mod causal;
 mod chunks;
 mod cpu;
 mod reference;
@@ -53,7 +52,6 @@ pub struct PathAttention {
     pub first: usize,
 }
 
-/// The sizes of one call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Shape {
     batch: usize,

@@ -70,14 +70,7 @@ impl TileTerm for Values<'_> {
         parts.into_iter().map(|part| tensor_of(part, [batch, heads, queries, keys])).collect()
     }
 
-    fn through_logits(
-        &self,
-        tile: Tile<'_>,
-        _: &KeyTable,
-        _: &mut Room,
-        of: &OfLogits<'_>,
-        parts: &mut [&mut [f32]],
-    ) {
+    fn through_logits(&self, tile: Tile<'_>, _: &mut Room, of: &OfLogits<'_>, parts: &mut [&mut [f32]]) {
         for run in tile.runs() {
             let gradient = &of.gradient[run.columns];
             let from = run.row * tile.operands.shape.keys + run.first;

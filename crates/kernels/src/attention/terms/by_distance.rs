@@ -72,14 +72,7 @@ impl TileTerm for Reversed {
         vec![tensor_of(reversed_rows(&total, self.distances), [heads, self.distances])]
     }
 
-    fn through_logits(
-        &self,
-        tile: Tile<'_>,
-        _: &KeyTable,
-        _: &mut Room,
-        of: &OfLogits<'_>,
-        parts: &mut [&mut [f32]],
-    ) {
+    fn through_logits(&self, tile: Tile<'_>, _: &mut Room, of: &OfLogits<'_>, parts: &mut [&mut [f32]]) {
         let own = of_head(parts[0], tile, self.distances);
         for run in tile.runs() {
             let gradient = &of.gradient[run.columns];

@@ -156,14 +156,7 @@ impl TileTerm for Values<'_> {
         by_row(operands, parts, lengths.into_iter().flatten())
     }
 
-    fn through_logits(
-        &self,
-        tile: Tile<'_>,
-        _: &KeyTable,
-        _: &mut Room,
-        of: &OfLogits<'_>,
-        parts: &mut [&mut [f32]],
-    ) {
+    fn through_logits(&self, tile: Tile<'_>, _: &mut Room, of: &OfLogits<'_>, parts: &mut [&mut [f32]]) {
         let (of_queries, of_keys) = parts.split_at_mut(usize::from(self.query.is_some()));
         if let [of_queries] = of_queries {
             for row in 0..tile.block.rows {

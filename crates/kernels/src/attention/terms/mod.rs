@@ -151,6 +151,8 @@ pub(super) struct OfLogits<'a> {
     pub(super) gradient: &'a [f32],
     /// The gradient of the log sums of the rows, if they have one.
     pub(super) of_log_sums: Option<&'a [f32]>,
+    /// What the term has computed of the keys.
+    pub(super) table: &'a KeyTable,
 }
 
 /// Numbers of each key of a head, which a term computes once for many blocks.
@@ -220,25 +222,10 @@ pub(super) trait TileTerm: Send + Sync {
 
     /// From the logits before [`mix`](Self::mix): replaces the gradient of those after it by theirs. The parts are those of the first
     /// key head.
-    fn through_mix(
-        &self,
-        _first: Tile<'_>,
-        _logits: &[f32],
-        _gradient: &mut [f32],
-        _parts: &mut [&mut [f32]],
-    ) {
-    }
+    fn through_mix(&self, _: Tile<'_>, _logits: &[f32], _gradient: &mut [f32], _parts: &mut [&mut [f32]]) {}
 
     /// From the gradient of the logits.
-    fn through_logits(
-        &self,
-        _: Tile<'_>,
-        _: &KeyTable,
-        _: &mut Room,
-        _: &OfLogits<'_>,
-        _parts: &mut [&mut [f32]],
-    ) {
-    }
+    fn through_logits(&self, _: Tile<'_>, _: &mut Room, _: &OfLogits<'_>, _parts: &mut [&mut [f32]]) {}
 
     /// Adds to the gradient of the scores, which holds that of the logits times the rows' factors.
     fn through_scores(&self, _: Tile<'_>, _: &mut Room, _gradient: &mut [f32]) {}

@@ -70,14 +70,7 @@ impl TileTerm for Values<'_> {
         by_row(operands, parts, [operands.shape.queries, operands.shape.keys])
     }
 
-    fn through_logits(
-        &self,
-        tile: Tile<'_>,
-        _: &KeyTable,
-        _: &mut Room,
-        of: &OfLogits<'_>,
-        parts: &mut [&mut [f32]],
-    ) {
+    fn through_logits(&self, tile: Tile<'_>, _: &mut Room, of: &OfLogits<'_>, parts: &mut [&mut [f32]]) {
         let [of_query, of_key] = parts else { return };
         let of_key = of_head(of_key, tile, tile.operands.shape.keys);
         for run in tile.runs() {

@@ -52,14 +52,7 @@ impl TileTerm for Values<'_> {
         vec![tensor_of(summed(&parts[0], heads), [heads])]
     }
 
-    fn through_logits(
-        &self,
-        tile: Tile<'_>,
-        _: &KeyTable,
-        _: &mut Room,
-        of: &OfLogits<'_>,
-        parts: &mut [&mut [f32]],
-    ) {
+    fn through_logits(&self, tile: Tile<'_>, _: &mut Room, of: &OfLogits<'_>, parts: &mut [&mut [f32]]) {
         let own = &mut of_head(parts[0], tile, 1)[0];
         for row in 0..tile.block.rows {
             add_slope(own, tile, row, of);

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::attention::block::pieces::tests::cut_small;
-use crate::testing::assert_matches_reference_on;
 
 /// Vectors by count beside a case.
 #[derive(Clone, Copy, Debug)]
@@ -20,7 +19,7 @@ const COUNTED: Counted = Counted { positions: 6, gate_scale: None, on_a_line: fa
 const SMOOTH: Counted = Counted { positions: 600, gate_scale: None, on_a_line: true };
 
 impl Counted {
-    fn inputs(self, case: &Case, kind: BiasKind) -> Vec<Vec<f32>> {
+    fn beside(self, case: &Case, kind: BiasKind) -> Beside {
         // Small beside q, since a count of 30 is rounded to 2e-6, which shows where neighbours differ.
         let mut vectors = numbers(30, self.positions * case.shape.head_dim);
         for x in &mut vectors {
@@ -34,32 +33,17 @@ impl Counted {
                 }
             }
         }
-        case.inputs(kind).into_iter().chain([vectors]).collect()
-    }
-
-    fn call(self, case: &Case, kind: BiasKind, inputs: &[Tensor<1>]) -> ([Tensor<4>; 3], Attention) {
-        let (qkv, options) = case.call(kind, inputs);
-        let vectors = inputs.last().unwrap().clone().reshape([self.positions, case.shape.head_dim]);
-        let counted = CountedVectors { vectors, gate_scale: self.gate_scale };
-        (qkv, Attention { terms: counted.into(), ..options })
+        let shape = [self.positions, case.shape.head_dim];
+        case.beside(kind, vec![vectors], move |own| {
+            CountedVectors { vectors: own[0].clone().reshape(shape), gate_scale: self.gate_scale }.into()
+        })
     }
 
     #[track_caller]
     fn check(self, case: &Case, kind: BiasKind) {
-        let (what, inputs) = (format!("{case:?} {kind:?} {self:?}"), self.inputs(case, kind));
-        let fused = |inputs: &[Tensor<1>]| {
-            let ([q, k, v], options) = self.call(case, kind, inputs);
-            attention(q, k, v, &options)
-        };
-        let reference = |inputs: &[Tensor<1>]| {
-            let (qkv, options) = self.call(case, kind, inputs);
-            reference::attention(qkv, &options, &case.shape)
-        };
-        if self.on_a_line {
-            assert_matches(&what, &inputs, fused, reference);
-        } else {
-            assert_matches_reference_on(&Device::flex(), &what, &inputs, fused, reference);
-        }
+        let beside = self.beside(case, kind);
+        let check = if self.on_a_line { Beside::check } else { Beside::check_with_kinks };
+        check(&beside, &format!("{self:?}"));
     }
 }
 
@@ -128,65 +112,41 @@ fn counts_in_several_tasks_per_head() {
 /// Gates that are 1 in f32 count whole numbers, where both neighbours are one vector.
 #[test]
 fn whole_counts_have_no_slope() {
-    let case = PLAIN;
+    let counted = Counted { gate_scale: Some(1e9), ..COUNTED }.beside(&PLAIN, BiasKind::None);
     let read = |fused: bool| {
-        let inputs = COUNTED.inputs(&case, BiasKind::None);
-        differentiate(&Device::flex(), &inputs, |inputs| {
-            let counted = Counted { gate_scale: Some(1e9), ..COUNTED };
-            let ([q, k, v], options) = counted.call(&case, BiasKind::None, inputs);
+        differentiate(&Device::flex(), &counted.inputs(), |inputs| {
+            let ([q, k, v], options) = counted.call(inputs);
             let ones = |x: Tensor<4>| x.abs().add_scalar(0.5);
             let qkv = [ones(q), ones(k), v];
             if fused {
                 let [q, k, v] = qkv;
                 attention(q, k, v, &options)
             } else {
-                reference::attention(qkv, &options, &case.shape)
+                reference::attention(qkv, &options, &PLAIN.shape)
             }
         })
     };
-    let ((output, gradients), (expected, expected_gradients)) = (read(true), read(false));
-    assert_close("output", &output, &expected, 2e-6);
-    for (gradient, expected) in gradients.iter().zip(&expected_gradients) {
-        assert_close("gradient", gradient, expected, 5e-6);
-    }
+    assert_alike("whole counts", &read(true), &read(false), ROUNDING);
 }
 
 #[test]
 fn the_log_sums_have_a_gradient() {
     let case = Case { window: Some(12), sinks: 2, ..PLAIN };
-    let read = |inputs: &[Tensor<1>], read: &dyn Fn([Tensor<4>; 3], &Attention) -> PartialAttention| {
-        let (qkv, options) = SMOOTH.call(&case, BiasKind::None, inputs);
-        flat_part(read(qkv, &options))
-    };
-    assert_matches(
-        "log sums",
-        &SMOOTH.inputs(&case, BiasKind::None),
-        |inputs| read(inputs, &|[q, k, v], options| partial_attention(q, k, v, options)),
-        |inputs| read(inputs, &|qkv, options| reference::partial_attention(qkv, options, &case.shape)),
-    );
+    SMOOTH.beside(&case, BiasKind::None).check_range(&Device::flex(), 0..usize::MAX);
 }
 
 #[test]
 fn threads_change_no_bit_of_counts() {
-    let run = |threads: usize| {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        let case = Case { shape: Shape { queries: 90, keys: 90, ..PLAIN.shape }, ..PLAIN };
-        pool.install(|| {
-            differentiate(&Device::flex(), &COUNTED.inputs(&case, BiasKind::None), |inputs| {
-                let ([q, k, v], options) = COUNTED.call(&case, BiasKind::None, inputs);
-                attention(q, k, v, &options)
-            })
-        })
-    };
-    assert_eq!(run(1), run(3));
+    let case = Case { shape: Shape { queries: 90, keys: 90, ..PLAIN.shape }, ..PLAIN };
+    COUNTED.beside(&case, BiasKind::None).check_threads();
 }
 
 #[test]
 #[should_panic(expected = "counted vectors in a range of distances")]
 fn a_range_of_distances_is_rejected() {
-    let inputs: Vec<_> =
-        COUNTED.inputs(&PLAIN, BiasKind::None).into_iter().map(|x| flat(x, &Device::flex())).collect();
-    let ([q, k, v], options) = COUNTED.call(&PLAIN, BiasKind::None, &inputs);
+    let counted = COUNTED.beside(&PLAIN, BiasKind::None);
+    let inputs: Vec<_> = counted.inputs().into_iter().map(|x| flat(x, &Device::flex())).collect();
+    let ([q, k, v], options) = counted.call(&inputs);
     attention(q, k, v, &Attention { distances: 1..5, ..options });
 }
 

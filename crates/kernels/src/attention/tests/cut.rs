@@ -46,7 +46,7 @@ fn two_rotations_in_pieces() {
 fn offsets_and_query_scales_in_pieces() {
     let shape = Shape { queries: 70, keys: 130, ..PLAIN.shape };
     for (rows, window) in [(1, None), (2, Some(9))] {
-        let case = Case { shape, offset: 51, window, sinks: 4, scaled: Some(rows), border: None };
+        let case = Case { shape, offset: 51, window, sinks: 4, scaled: Some(rows), ..PLAIN };
         cut_small(|| case.check(BiasKind::Block));
     }
 }
@@ -56,22 +56,12 @@ fn threads_change_no_bit_of_pieces() {
     for (kind, border) in
         [(BiasKind::ByDistance, Some(40)), (BiasKind::SharedBlock, None), (BiasKind::Pair, None)]
     {
-        let run = |threads: usize| {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            let case = Case { border, ..LONG };
-            pool.install(|| {
-                cut_small(|| {
-                    let inputs = case.inputs(kind);
-                    differentiate(&Device::flex(), &inputs, |inputs| case.fused(kind, inputs))
-                })
-            })
-        };
-        let bits = |(output, gradients): (Vec<f32>, Vec<Vec<f32>>)| -> Vec<u32> {
-            output.iter().chain(gradients.iter().flatten()).map(|x| x.to_bits()).collect()
-        };
-        let expected = bits(run(1));
+        let case = Case { border, ..LONG };
+        let read = || differentiate(&Device::flex(), &case.inputs(kind), |inputs| case.fused(kind, inputs));
+        let run = |threads| bits(&on_threads(threads, || cut_small(read)));
+        let expected = run(1);
         for threads in [2, 5, 33] {
-            assert!(bits(run(threads)) == expected, "{kind:?} on {threads} threads");
+            assert!(run(threads) == expected, "{kind:?} on {threads} threads");
         }
     }
 }

@@ -8,38 +8,18 @@ use crate::attention::terms::GatedSlopes;
 /// Which slopes there are.
 const SIDES: [(bool, bool); 3] = [(true, false), (false, true), (true, true)];
 
-fn inputs(case: &Case, kind: BiasKind) -> Vec<Vec<f32>> {
-    let Shape { batch, heads, queries, keys, .. } = case.shape;
-    let own = [(40, queries), (41, keys)].map(|(seed, rows)| numbers(seed, batch * heads * rows));
-    case.inputs(kind).into_iter().chain(own).collect()
-}
-
-fn call(
-    case: &Case,
-    (of_queries, of_keys): (bool, bool),
-    kind: BiasKind,
-    inputs: &[Tensor<1>],
-) -> ([Tensor<4>; 3], Attention) {
-    let Shape { batch, heads, queries, keys, .. } = case.shape;
-    let (qkv, options) = case.call(kind, inputs);
-    let [.., query, key] = inputs else { unreachable!("two more inputs") };
-    let slopes = |x: &Tensor<1>, rows| x.clone().mul_scalar(0.1).reshape([batch, heads, rows]);
-    let (query, key) = (of_queries.then(|| slopes(query, queries)), of_keys.then(|| slopes(key, keys)));
-    (qkv, Attention { terms: GatedSlopes { query, key }.into(), ..options })
-}
-
 #[track_caller]
 fn check(case: &Case, kind: BiasKind) {
-    for sides in SIDES {
-        let fused = |x: &[Tensor<1>]| {
-            let ([q, k, v], options) = call(case, sides, kind, x);
-            attention(q, k, v, &options)
-        };
-        let plain = |x: &[Tensor<1>]| {
-            let (qkv, options) = call(case, sides, kind, x);
-            reference::attention(qkv, &options, &case.shape)
-        };
-        assert_matches(&format!("{case:?} {kind:?} {sides:?}"), &inputs(case, kind), fused, plain);
+    let Shape { batch, heads, queries, keys, .. } = case.shape;
+    for sides @ (of_queries, of_keys) in SIDES {
+        let own = [(40, queries), (41, keys)].map(|(seed, rows)| numbers(seed, batch * heads * rows));
+        let beside = case.beside(kind, own.into(), move |own| {
+            let slopes =
+                |index: usize, rows| own[index].clone().mul_scalar(0.1).reshape([batch, heads, rows]);
+            let (query, key) = (of_queries.then(|| slopes(0, queries)), of_keys.then(|| slopes(1, keys)));
+            GatedSlopes { query, key }.into()
+        });
+        beside.check(&format!("{sides:?}"));
     }
 }
 
@@ -49,10 +29,8 @@ fn slopes_of_queries_and_of_keys() {
     let small = Shape { batch: 2, heads: 6, key_heads: 3, queries: 5, keys: 50, head_dim: 5, value_dim: 7 };
     check(&Case { shape: small, offset: 41, ..PLAIN }, BiasKind::ByDistance);
     check(&Case { shape: Shape { queries: 1, keys: 1, ..small }, ..PLAIN }, BiasKind::None);
-    check(
-        &Case { shape: Shape { queries: 37, ..small }, scaled: Some(2), offset: 3, ..PLAIN },
-        BiasKind::Pair,
-    );
+    let shape = Shape { queries: 37, ..small };
+    check(&Case { shape, scaled: Some(2), offset: 3, ..PLAIN }, BiasKind::Pair);
     for (window, sinks) in [(20, 0), (9, 3)] {
         check(&Case { window: Some(window), sinks, ..PLAIN }, BiasKind::None);
     }

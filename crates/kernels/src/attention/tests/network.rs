@@ -7,46 +7,39 @@ use crate::ops::pair_network::PairNetwork;
 
 const HIDDEN: usize = 6;
 
-fn inputs(case: &Case) -> Vec<Vec<f32>> {
-    let heads = case.shape.heads;
-    let sizes = [heads * case.distances(), 2 * heads * HIDDEN, HIDDEN, HIDDEN * heads, heads];
-    let own = sizes.into_iter().zip(40..).map(|(size, seed)| numbers(seed, size));
-    let mut inputs: Vec<_> = case.inputs(BiasKind::None).into_iter().chain(own).collect();
+/// The case beside a network whose hidden numbers have this bias.
+fn with_hidden(case: &Case, hidden: Vec<f32>) -> Beside {
+    let (heads, distances) = (case.shape.heads, case.distances());
+    let own = vec![
+        numbers(40, heads * distances),
+        numbers(41, 2 * heads * HIDDEN),
+        hidden,
+        numbers(43, HIDDEN * heads),
+        numbers(44, heads),
+    ];
+    case.beside(BiasKind::None, own, move |own| {
+        let bias = own[0].clone().reshape([heads, distances]);
+        let network = PairNetwork {
+            w1: own[1].clone().mul_scalar(0.05).reshape([2 * heads, HIDDEN]),
+            b1: own[2].clone(),
+            w2: own[3].clone().reshape([HIDDEN, heads]),
+            b2: own[4].clone(),
+        };
+        PairTerms { bias, network }.into()
+    })
+}
+
+fn beside(case: &Case) -> Beside {
     // Hidden numbers of one sign each, near no kink that a central difference would step over.
-    for (n, x) in inputs[5].iter_mut().enumerate() {
-        *x = (0.1 * *x + 0.3 * heads as f32 + 0.2) * if n % 2 == 0 { 1.0 } else { -1.0 };
-    }
-    inputs
-}
-
-fn call(case: &Case, inputs: &[Tensor<1>]) -> ([Tensor<4>; 3], Attention) {
-    let ([q, k, v], options) = case.call(BiasKind::None, inputs);
-    let heads = case.shape.heads;
-    let terms = PairTerms {
-        bias: inputs[3].clone().reshape([heads, case.distances()]),
-        network: PairNetwork {
-            w1: inputs[4].clone().mul_scalar(0.05).reshape([2 * heads, HIDDEN]),
-            b1: inputs[5].clone(),
-            w2: inputs[6].clone().reshape([HIDDEN, heads]),
-            b2: inputs[7].clone(),
-        },
-    };
-    ([q, k, v], Attention { terms: terms.into(), ..options })
-}
-
-fn fused(case: &Case, inputs: &[Tensor<1>]) -> Tensor<4> {
-    let ([q, k, v], options) = call(case, inputs);
-    attention(q, k, v, &options)
-}
-
-fn plain(case: &Case, inputs: &[Tensor<1>]) -> Tensor<4> {
-    let (qkv, options) = call(case, inputs);
-    reference::attention(qkv, &options, &case.shape)
+    let least = 0.3 * case.shape.heads as f32 + 0.2;
+    let hidden = numbers(42, HIDDEN).into_iter().enumerate();
+    let hidden = hidden.map(|(n, x)| (0.1 * x + least) * if n % 2 == 0 { 1.0 } else { -1.0 });
+    with_hidden(case, hidden.collect())
 }
 
 #[track_caller]
 fn check(case: &Case) {
-    assert_matches(&format!("{case:?}"), &inputs(case), |x| fused(case, x), |x| plain(case, x));
+    beside(case).check("a network");
 }
 
 const ODD: Shape =
@@ -76,24 +69,15 @@ fn a_network_of_pairs_in_pieces() {
 
 #[test]
 fn hidden_numbers_of_both_signs() {
-    let mut inputs = inputs(&PLAIN);
-    inputs[5] = numbers(9, HIDDEN).iter().map(|x| 0.2 * x).collect();
-    assert_matches_reference_on(
-        &Device::flex(),
-        "kinks",
-        &inputs,
-        |x| fused(&PLAIN, x),
-        |x| plain(&PLAIN, x),
-    );
+    let hidden = numbers(9, HIDDEN).iter().map(|x| 0.2 * x).collect();
+    with_hidden(&PLAIN, hidden).check_with_kinks("both signs");
 }
 
 #[test]
 fn threads_change_no_bit_of_a_network() {
     let case = Case { shape: Shape { batch: 1, queries: 130, keys: 130, ..PLAIN.shape }, ..PLAIN };
-    let run = |threads: usize| {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        let read = || differentiate(&Device::flex(), &inputs(&case), |x| fused(&case, x));
-        pool.install(|| [read(), cut_small(read)])
-    };
+    let network = beside(&case);
+    let read = || differentiate(&Device::flex(), &network.inputs(), |x| network.fused(x));
+    let run = |threads| on_threads(threads, || [read(), cut_small(read)]);
     assert_eq!(run(1), run(3));
 }

@@ -56,60 +56,33 @@ impl Vectors {
         shapes.into_iter().filter_map(|(is_there, shape)| is_there.then_some(shape)).collect()
     }
 
-    fn of(&self, case: &Case, inputs: &[Tensor<1>]) -> RelativeVectors {
-        let shapes = self.shapes(case);
-        let mut tensors = inputs[inputs.len() - shapes.len()..].iter().zip(shapes);
+    /// The vectors of which these are the numbers.
+    fn of(&self, case: &Case, own: &[Tensor<1>]) -> RelativeVectors {
+        let mut tensors = own.iter().cloned().zip(self.shapes(case));
         let mut next = || tensors.next().unwrap();
-        let buckets = self.buckets(case);
-        let table = |is_there: bool, next: &mut dyn FnMut() -> (Tensor<1>, Vec<usize>)| {
-            is_there.then(|| {
-                let (vectors, shape) = next();
-                VectorTable {
-                    vectors: vectors.reshape([shape[0], shape[1], shape[2]]),
-                    buckets: buckets.clone(),
-                }
-            })
+        let table = |(vectors, shape): (Tensor<1>, Vec<usize>)| VectorTable {
+            vectors: vectors.reshape([shape[0], shape[1], shape[2]]),
+            buckets: self.buckets(case),
         };
-        let mut next = || {
-            let (tensor, shape) = next();
-            (tensor.clone(), shape)
-        };
-        let keys = table(self.keys, &mut next);
+        let keys = self.keys.then(|| table(next()));
         let key_bias = self.bias.then(|| {
             let (bias, shape) = next();
             bias.reshape([shape[0], shape[1]])
         });
-        let queries = table(self.queries, &mut next);
-        RelativeVectors { keys, key_bias, queries, values: table(self.values, &mut next) }
+        let queries = self.queries.then(|| table(next()));
+        RelativeVectors { keys, key_bias, queries, values: self.values.then(|| table(next())) }
     }
 
-    fn inputs(&self, case: &Case, kind: BiasKind) -> Vec<Vec<f32>> {
+    fn beside(&self, case: &Case, kind: BiasKind) -> Beside {
         let own = self.shapes(case).into_iter().zip(20..);
-        case.inputs(kind)
-            .into_iter()
-            .chain(own.map(|(shape, seed)| numbers(seed, shape.iter().product())))
-            .collect()
-    }
-
-    fn call(&self, case: &Case, kind: BiasKind, inputs: &[Tensor<1>]) -> ([Tensor<4>; 3], Attention) {
-        let (qkv, options) = case.call(kind, inputs);
-        (qkv, Attention { terms: self.of(case, inputs).into(), ..options })
+        let own = own.map(|(shape, seed)| numbers(seed, shape.iter().product())).collect();
+        let (vectors, of) = (*self, *case);
+        case.beside(kind, own, move |own| vectors.of(&of, own).into())
     }
 
     #[track_caller]
     fn check(&self, case: &Case, kind: BiasKind) {
-        assert_matches(
-            &format!("{case:?} {kind:?} {self:?}"),
-            &self.inputs(case, kind),
-            |inputs| {
-                let ([q, k, v], options) = self.call(case, kind, inputs);
-                attention(q, k, v, &options)
-            },
-            |inputs| {
-                let (qkv, options) = self.call(case, kind, inputs);
-                reference::attention(qkv, &options, &case.shape)
-            },
-        );
+        self.beside(case, kind).check(&format!("{self:?}"));
     }
 }
 
@@ -186,42 +159,23 @@ fn vectors_in_a_range_of_distances() {
     let shape = Shape { batch: 1, queries: 70, keys: 70, ..PLAIN.shape };
     let case = Case { shape, ..PLAIN };
     for distances in [0..1, 3..9, 12..usize::MAX, 40..50] {
-        let read = |inputs: &[Tensor<1>], read: &dyn Fn([Tensor<4>; 3], &Attention) -> PartialAttention| {
-            let (qkv, options) = ALL.call(&case, BiasKind::None, inputs);
-            flat_part(read(qkv, &Attention { distances: distances.clone(), ..options }))
-        };
-        assert_matches(
-            &format!("{distances:?}"),
-            &ALL.inputs(&case, BiasKind::None),
-            |inputs| read(inputs, &|[q, k, v], options| partial_attention(q, k, v, options)),
-            |inputs| read(inputs, &|qkv, options| reference::partial_attention(qkv, options, &shape)),
-        );
+        ALL.beside(&case, BiasKind::None).check_range(&Device::flex(), distances);
     }
 }
 
 #[test]
 fn threads_change_no_bit_of_vectors() {
-    let run = |threads: usize| {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        let shape = Shape { queries: 90, keys: 90, ..PLAIN.shape };
-        let case = Case { shape, ..PLAIN };
-        pool.install(|| {
-            differentiate(&Device::flex(), &ALL.inputs(&case, BiasKind::None), |inputs| {
-                let ([q, k, v], options) = ALL.call(&case, BiasKind::None, inputs);
-                attention(q, k, v, &options)
-            })
-        })
-    };
-    assert_eq!(run(1), run(3));
+    let case = Case { shape: Shape { queries: 90, keys: 90, ..PLAIN.shape }, ..PLAIN };
+    ALL.beside(&case, BiasKind::None).check_threads();
 }
 
 #[test]
 #[should_panic(expected = "36 distances choose among 10 vectors, for 37 distances")]
 fn too_few_distances_are_rejected() {
-    let inputs: Vec<_> =
-        ALL.inputs(&PLAIN, BiasKind::None).into_iter().map(|x| flat(x, &Device::flex())).collect();
-    let ([q, k, v], mut options) = ALL.call(&PLAIN, BiasKind::None, &inputs);
-    let mut vectors = ALL.of(&PLAIN, &inputs);
+    let all = ALL.beside(&PLAIN, BiasKind::None);
+    let inputs: Vec<_> = all.inputs().into_iter().map(|x| flat(x, &Device::flex())).collect();
+    let ([q, k, v], mut options) = all.call(&inputs);
+    let mut vectors = ALL.of(&PLAIN, &inputs[inputs.len() - all.own.len()..]);
     if let Some(table) = &mut vectors.keys {
         table.buckets = table.buckets[..36].into();
     }

@@ -4,14 +4,6 @@ use super::*;
 use crate::attention::block::pieces::tests::cut_small;
 use crate::machine::bf16::{Arithmetic, arithmetic, round, widen};
 
-/// The case by the fused form in bf16.
-fn in_bf16(case: &Case, kind: BiasKind, inputs: &[Tensor<1>]) -> Tensor<4> {
-    let ([q, k, v], options) = case.call(kind, inputs);
-    let options = Attention { precision: Precision::Bf16, ..options };
-    let Some(border) = case.border else { return attention(q, k, v, &options) };
-    attention_by_distance([q, k], case.far(inputs), v, border, &options)
-}
-
 /// Inputs that are numbers of bf16.
 fn rounded_inputs(case: &Case, kind: BiasKind) -> Vec<Vec<f32>> {
     let round = |x: Vec<f32>| x.into_iter().map(|x| widen(round(x))).collect();
@@ -28,14 +20,12 @@ fn rounded_inputs(case: &Case, kind: BiasKind) -> Vec<Vec<f32>> {
 fn check(case: &Case, kind: BiasKind) {
     let (what, inputs) = (format!("{case:?} {kind:?}"), rounded_inputs(case, kind));
     let unit = Precision::Bf16.unit_roundoff() as f32;
-    let read = || differentiate(&Device::flex(), &inputs, |x| in_bf16(case, kind, x));
-    let (output, gradients) = read();
-    let (expected, expected_gradients) = differentiate(&Device::flex(), &inputs, |x| case.reference(kind, x));
-    assert_close(&what, &output, &expected, unit);
-    for (index, (gradient, expected)) in gradients.iter().zip(&expected_gradients).enumerate() {
-        assert_close(&format!("{what}: gradient {index}"), gradient, expected, 4.0 * unit);
-    }
-    assert!(read() == (output, gradients), "{what}: a second run differs");
+    let in_bf16 = Case { precision: Precision::Bf16, ..*case };
+    let read = || differentiate(&Device::flex(), &inputs, |x| in_bf16.fused(kind, x));
+    let rounded = read();
+    let expected = differentiate(&Device::flex(), &inputs, |x| case.reference(kind, x));
+    assert_alike(&what, &rounded, &expected, [unit, 4.0 * unit]);
+    assert!(read() == rounded, "{what}: a second run differs");
 }
 
 #[test]
@@ -80,24 +70,15 @@ fn few_rows_of_many_keys_in_bf16() {
 fn threads_change_no_bit_in_bf16() {
     let shape =
         Shape { batch: 1, heads: 1, key_heads: 1, queries: 2100, keys: 2100, head_dim: 64, value_dim: 64 };
-    let case = Case { shape, ..PLAIN };
-    let inputs = case.inputs(BiasKind::None);
-    let run = |threads: usize| {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        pool.install(|| differentiate(&Device::flex(), &inputs, |x| in_bf16(&case, BiasKind::None, x)))
-    };
-    assert!(run(1) == run(2));
+    let case = Case { shape, precision: Precision::Bf16, ..PLAIN };
+    assert_threads_change_no_bit("bf16", &case.inputs(BiasKind::None), |x| case.fused(BiasKind::None, x));
 }
 
 /// With inputs between numbers of bf16, the logits already differ, where the processor has the instruction.
 #[test]
 fn only_bf16_rounds() {
     let inputs = PLAIN.tensors(BiasKind::None);
-    let ([q, k, v], options) = PLAIN.call(BiasKind::None, &inputs);
-    let read = |precision| {
-        let options = Attention { precision, ..options.clone() };
-        list(attention(q.clone(), k.clone(), v.clone(), &options))
-    };
+    let read = |precision| list(Case { precision, ..PLAIN }.fused(BiasKind::None, &inputs));
     assert_eq!(read(Precision::Bf16) != read(Precision::F32), arithmetic() == Arithmetic::Dot);
     assert_eq!(read(Precision::F16), read(Precision::F32));
 }

@@ -38,7 +38,7 @@ pub(crate) fn bf16_kernel_applies<const D: usize>(tensor: &Tensor<D>) -> bool {
 /// Whether a GPU kernel computes with this tensor.
 #[cfg(feature = "gpu")]
 pub(crate) fn gpu_kernel_applies<const D: usize>(tensor: &Tensor<D>) -> bool {
-    kernels_enabled() && tensor.dtype() == DType::F32 && is_on_gpu(tensor)
+    kernels_enabled() && tensor.dtype() == DType::F32 && is_beside(tensor, Kernels::Gpu)
 }
 
 /// Whether a tensor is f32 on the CPU, without gradient checkpointing.
@@ -48,22 +48,33 @@ pub(crate) fn is_f32_on_cpu<const D: usize>(tensor: &Tensor<D>) -> bool {
 
 /// Whether a tensor of any type is on the CPU, without gradient checkpointing.
 pub(crate) fn is_on_cpu<const D: usize>(tensor: &Tensor<D>) -> bool {
-    is_on(tensor, |device| matches!(device, DispatchDevice::Flex(_)))
+    is_beside(tensor, Kernels::Cpu)
 }
 
-/// Whether a tensor of any type is on the GPU, without gradient checkpointing.
-#[cfg(feature = "gpu")]
-pub(crate) fn is_on_gpu<const D: usize>(tensor: &Tensor<D>) -> bool {
-    is_on(tensor, |device| matches!(device, DispatchDevice::Cube(_)))
+fn is_beside<const D: usize>(tensor: &Tensor<D>, kernels: Kernels) -> bool {
+    kernels_of(tensor.device().as_dispatch()) == Some(kernels)
 }
 
-fn is_on<const D: usize>(tensor: &Tensor<D>, backend: impl Fn(&DispatchDevice) -> bool) -> bool {
-    let device = tensor.device();
-    let device = device.as_dispatch();
-    if let DispatchDevice::Autodiff(device) = device {
-        device.gradient_checkpointing_strategy() == GradientCheckpointingStrategy::Disabled && backend(device)
-    } else {
-        backend(device)
+/// What has kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kernels {
+    Cpu,
+    #[cfg(feature = "gpu")]
+    Gpu,
+}
+
+/// The kernels of a device without gradient checkpointing.
+pub(crate) fn kernels_of(device: &DispatchDevice) -> Option<Kernels> {
+    match device {
+        DispatchDevice::Autodiff(inner) => {
+            let plain = inner.gradient_checkpointing_strategy() == GradientCheckpointingStrategy::Disabled;
+            if plain { kernels_of(inner) } else { None }
+        }
+        DispatchDevice::Flex(_) => Some(Kernels::Cpu),
+        #[cfg(feature = "gpu")]
+        DispatchDevice::Cube(_) => Some(Kernels::Gpu),
+        #[allow(unreachable_patterns, reason = "burn may have other backends beside these")]
+        _ => None,
     }
 }
 

@@ -4,7 +4,6 @@ use burn::tensor::bf16;
 
 /// The nearest bf16, of two the even one; NaN stays NaN.
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 pub(crate) fn round(x: f32) -> bf16 {
     let bits = x.to_bits();
     let nearest = bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16;
@@ -15,7 +14,6 @@ pub(crate) fn round(x: f32) -> bf16 {
 
 /// The same number in f32.
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 pub(crate) fn widen(x: bf16) -> f32 {
     f32::from_bits(u32::from(x.to_bits()) << 16)
 }

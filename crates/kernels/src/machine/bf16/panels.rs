@@ -74,7 +74,6 @@ pub(crate) fn lay_out_strip(x: &[bf16], stride: usize, first: usize, wide: usize
 
 /// Two numbers of a column.
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 fn pair(upper: bf16, lower: bf16) -> u32 {
     u32::from(upper.to_bits()) | u32::from(lower.to_bits()) << 16
 }

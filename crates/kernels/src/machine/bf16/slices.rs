@@ -18,7 +18,6 @@ pub(crate) fn widened(values: &[bf16]) -> Vec<f32> {
     written(values.len(), GRAIN, |task, out| widen_into(&values[task * GRAIN..], out))
 }
 
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 impl Number for bf16 {
     #[inline(always)]
     fn widen(self) -> f32 {

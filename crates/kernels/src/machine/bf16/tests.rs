@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::numbers;
+use crate::testing::{numbers, on_threads};
 
 /// The product by its definition, in f64, and the sum of the magnitudes.
 fn expected(left: Bf16Matrix<'_>, right: Bf16Matrix<'_>) -> Vec<[f64; 2]> {
@@ -65,13 +65,9 @@ fn products_of_every_shape_in_both_arithmetics() {
 #[test]
 fn the_number_of_threads_changes_no_bit_of_dot_products() {
     let (a, b) = (rounded(&numbers(1, 700 * 96)), rounded(&numbers(2, 700 * 200)));
-    let products = |threads: usize| {
-        rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(|| {
-            let (left, right) = (Bf16Matrix::new(&a, 700, 96), Bf16Matrix::new(&b, 700, 200));
-            sums(Arithmetic::Dot, left.transposed(), right)
-        })
-    };
-    assert_eq!(products(1), products(3));
+    let (left, right) = (Bf16Matrix::new(&a, 700, 96).transposed(), Bf16Matrix::new(&b, 700, 200));
+    let products = || sums(Arithmetic::Dot, left, right);
+    assert_eq!(on_threads(1, products), on_threads(3, products));
 }
 
 /// Against the type's own conversion, for every upper half and lower halves around the middle.

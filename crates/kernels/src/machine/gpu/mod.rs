@@ -24,17 +24,25 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::ir::{ElemType, FloatKind};
 use cubecl::prelude::*;
 
-/// Launches a kernel without bound checks, or with them in a process of tests that asks for it ([`checked`]).
+/// Launches a kernel on a [`Grid`] without bound checks, or with them in a process of tests that asks for it ([`checked`]):
+/// with the widths of its vectors, with tensors in row-major order, and with further arguments.
 ///
 /// It stands in an `unsafe` block whose comment says why the kernel stays within its buffers.
 macro_rules! launch {
-    ($kernel:ident, $($argument:expr),+ $(,)?) => {
+    ($kernel:ident, $grid:expr, [$($width:expr),*], [$($tensor:ident),*], $($argument:expr),+ $(,)?) => {{
+        let $crate::machine::gpu::Grid { client, cubes, units, address } = $grid;
         if $crate::machine::gpu::checked(stringify!($kernel)) {
-            $kernel::launch($($argument),+);
+            $kernel::launch(
+                &client, cubes, units, address, $($width,)*
+                $($crate::machine::gpu::linear(&$tensor),)* $($argument),+
+            );
         } else {
-            $kernel::launch_unchecked($($argument),+);
+            $kernel::launch_unchecked(
+                &client, cubes, units, address, $($width,)*
+                $($crate::machine::gpu::linear(&$tensor),)* $($argument),+
+            );
         }
-    };
+    }};
 }
 pub(crate) use launch;
 
@@ -46,20 +54,11 @@ macro_rules! launch_vectors {
     ($kernel:ident, $row:expr, $counted:ident, [$first:ident $(, $tensor:ident)*] $(, $width:ident => $argument:expr)?) => {{
         let width = $crate::machine::gpu::width(&$counted.client, std::iter::once($row));
         let count = $counted.meta.num_elements() / width;
-        let (cubes, dim, address) = $crate::machine::gpu::grid(count, &[&$first $(, &$tensor)*]);
+        let grid = $crate::machine::gpu::grid(count, &[&$first $(, &$tensor)*]);
         // SAFETY: what is said of the kernel above.
         unsafe {
             $crate::machine::gpu::launch!(
-                $kernel,
-                &$counted.client,
-                cubes,
-                dim,
-                address,
-                width,
-                $crate::machine::gpu::linear(&$first),
-                $($crate::machine::gpu::linear(&$tensor),)*
-                count,
-                $({ let $width = width; $argument })?
+                $kernel, grid, [width], [$first $(, $tensor)*], count $(, { let $width = width; $argument })?
             );
         }
     }};
@@ -183,14 +182,31 @@ pub(crate) fn address(tensors: &[&CubeTensor]) -> AddressType {
     tensors.iter().map(|tensor| tensor.required_address_type()).max().unwrap_or_default()
 }
 
-/// So many cubes along as many axes as they need; there may be some more.
-pub(crate) fn spread(client: &Client, cubes: usize) -> CubeCount {
-    calculate_cube_count_elemwise(client, cubes, CubeDim::new_single())
+/// What computes, and the type that can index the largest tensor.
+pub(crate) struct Grid {
+    pub(crate) client: Client,
+    pub(crate) cubes: CubeCount,
+    /// Those of a cube.
+    pub(crate) units: CubeDim,
+    pub(crate) address: AddressType,
 }
 
-/// The cubes for `count` units, and the type that can index the largest of the tensors.
-pub(crate) fn grid(count: usize, tensors: &[&CubeTensor]) -> (CubeCount, CubeDim, AddressType) {
-    let client = &tensors[0].client;
-    let dim = CubeDim::new(client, count);
-    (calculate_cube_count_elemwise(client, count, dim), dim, address(tensors))
+/// So many units, of the device that the tensors lie on; there may be some more.
+pub(crate) fn grid(count: usize, tensors: &[&CubeTensor]) -> Grid {
+    let client = tensors[0].client.clone();
+    let units = CubeDim::new(&client, count);
+    let cubes = calculate_cube_count_elemwise(&client, count, units);
+    Grid { client, cubes, units, address: address(tensors) }
+}
+
+/// So many cubes of so many units, along as many axes as they need; there may be some more.
+pub(crate) fn cubes(count: usize, units: usize, tensors: &[&CubeTensor]) -> Grid {
+    let client = tensors[0].client.clone();
+    let cubes = calculate_cube_count_elemwise(&client, count, CubeDim::new_single());
+    Grid { client, cubes, units: CubeDim::new_1d(units as u32), address: address(tensors) }
+}
+
+/// Whether cubes of the device that a tensor lies on have so many units; none has on the CPU.
+pub(crate) fn has_units(tensor: &Any, units: usize) -> bool {
+    client(tensor).is_some_and(|client| client.properties().hardware.max_units_per_cube as usize >= units)
 }

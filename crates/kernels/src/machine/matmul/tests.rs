@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::numbers;
+use crate::testing::{numbers, on_threads};
 
 #[test]
 fn products_of_both_orientations() {
@@ -107,15 +107,13 @@ fn on_one_thread(left: Matrix<'_>, right: Matrix<'_>) {
 
 #[test]
 fn the_number_of_threads_changes_no_bit() {
-    let pools =
-        [1, 3, 64].map(|threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap());
     for [rows, columns, inner] in [[700, 200, 96], [4161, 130, 128], [1025, 512, 1000], [200, 700, 1000]] {
         let (a, b) = (numbers(1, rows * inner), numbers(2, inner * columns));
         let right = Matrix::new(&b, inner, columns, columns);
         let lefts = [Matrix::new(&a, rows, inner, inner), Matrix::strided(&a, rows, inner, (1, rows))];
         for left in lefts {
             let [one, three, many] =
-                pools.each_ref().map(|pool| pool.install(|| parallel_matmul(left, right, None)));
+                [1, 3, 64].map(|threads| on_threads(threads, || parallel_matmul(left, right, None)));
             assert!(one == three && one == many, "{rows} x {columns} x {inner}");
         }
     }

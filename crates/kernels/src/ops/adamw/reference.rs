@@ -1,15 +1,9 @@
 //! What the update computes, in plain tensor operations.
 
-use super::AdamW;
+use super::{AdamW, AdamWState, Tensors};
 use burn::tensor::Tensor;
 
-pub(super) fn adamw<const D: usize>(
-    parameter: Tensor<D>,
-    gradient: Tensor<D>,
-    m: Tensor<D>,
-    v: Tensor<D>,
-    options: &AdamW,
-) -> (Tensor<D>, Tensor<D>, Tensor<D>) {
+pub(super) fn adamw([parameter, gradient, m, v]: Tensors, options: &AdamW) -> AdamWState {
     let (correction1, root_correction2) = options.corrections();
     // Most steps are not clipped, and on a GPU every operation is a launch.
     #[allow(clippy::float_cmp, reason = "exactly 1 where nothing is scaled")]
@@ -20,11 +14,11 @@ pub(super) fn adamw<const D: usize>(
     let denominator = v.clone().sqrt().div_scalar(root_correction2).add_scalar(options.factors().eps);
     let update = m.clone().mul_scalar(options.learning_rate / correction1) / denominator;
     let decayed = parameter.mul_scalar(1.0 - options.learning_rate * options.weight_decay);
-    (decayed - update, flushed(m), flushed(v))
+    AdamWState { parameter: decayed - update, m: flushed(m), v: flushed(v) }
 }
 
 /// x with 0 in the place of subnormal numbers.
-fn flushed<const D: usize>(x: Tensor<D>) -> Tensor<D> {
+fn flushed(x: Tensor<1>) -> Tensor<1> {
     let subnormal = x.clone().abs().lower_elem(f32::MIN_POSITIVE);
     x.mask_fill(subnormal, 0.0)
 }

@@ -51,9 +51,9 @@ impl<const D: usize> Op<1> for Dropout<D> {
 
     #[cfg(feature = "gpu")]
     fn gpu(self, [x]: [Primitive; 1], _: [bool; 1]) -> ([Primitive; 1], impl Gradient<Cube, 1>) {
-        let call = gpu::Call { share: self.share, key: self.key };
+        let dropped = move |x| gpu::dropped(x, self.share, self.key);
         // The gradient drops the same numbers.
-        ([gpu::dropped(x, call)], move |output, _| [Some(gpu::dropped(only(output), call))])
+        ([dropped(x)], move |output, _| [Some(dropped(only(output)))])
     }
 }
 

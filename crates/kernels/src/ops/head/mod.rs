@@ -294,15 +294,7 @@ impl Op<2> for HeadLoss {
 
     #[cfg(feature = "gpu")]
     fn gpu(self, inputs: [Primitive; 2], wanted: [bool; 2]) -> ([Primitive; 1], impl Gradient<Cube, 2>) {
-        let (loss, kept) = if self.precision == Precision::F32 {
-            let (loss, kept) = gpu::head_loss(inputs, self.targets, self.weights, self.at_once, wanted);
-            (loss, gpu::Kept::Gradients(kept))
-        } else {
-            let precision = self.precision;
-            let (loss, kept) =
-                gpu::half_head_loss(inputs, self.targets, self.weights, precision, self.at_once);
-            (loss, gpu::Kept::Rows(kept))
-        };
+        let (loss, kept) = gpu::head_loss(inputs, self, wanted);
         ([loss], move |output, wanted| kept.gradients(only(output), wanted))
     }
 }

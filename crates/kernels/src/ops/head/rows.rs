@@ -68,7 +68,6 @@ vectorised! {
 
 /// Writes exp(x - shift) and returns their sum, in the order of [`exp_sum`].
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 fn exponentials_of<T: Number>(x: &[T], shift: f32, out: &mut [f32]) -> f32 {
     let (chunks, rest) = x.as_chunks::<LANES>();
     let (out, rest_out) = out[..x.len()].as_chunks_mut::<LANES>();
@@ -89,7 +88,6 @@ fn exponentials_of<T: Number>(x: &[T], shift: f32, out: &mut [f32]) -> f32 {
 
 /// Where a row first holds its largest number; 0 where all are NaN.
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 fn first_of<T: Number>(row: &[T], top: f32) -> usize {
     // Whole chunks are compared at once.
     let (chunks, _) = row.as_chunks::<LANES>();

@@ -1,6 +1,7 @@
 use super::*;
 use crate::testing::{
-    assert_close, assert_matches, assert_matches_reference_on, differentiate, flat, list, numbers, tensor,
+    assert_close, assert_matches, assert_matches_reference_on, assert_threads_change_no_bit, differentiate,
+    flat, list, numbers, tensor,
 };
 use burn::tensor::{DType, Device};
 
@@ -78,6 +79,14 @@ pub(crate) fn plain(given: &[Tensor<1>], shape: [usize; 4], turned: bool, weight
     }
 }
 
+/// [`assert_close`] relative to the largest number: gradients are small where rows are many.
+#[track_caller]
+pub(crate) fn assert_relatively_close(what: &str, actual: &[f32], expected: &[f32], tolerance: f32) {
+    let largest = expected.iter().fold(1e-30_f32, |largest, x| largest.max(x.abs()));
+    let [actual, expected] = [actual, expected].map(|x| x.iter().map(|x| x / largest).collect::<Vec<_>>());
+    assert_close(what, &actual, &expected, tolerance);
+}
+
 #[test]
 fn agrees_with_the_reference() {
     for shape in SHAPES {
@@ -138,12 +147,8 @@ fn bf16_agrees_with_the_operations_one_after_the_other() {
                     });
                     assert_close(&what, &actual.0, &expected.0, 1e-5);
                     for (index, (actual, expected)) in actual.1.iter().zip(&expected.1).enumerate() {
-                        // Gradients are small where rows are many: relative to the largest.
-                        let largest = expected.iter().fold(1e-30_f32, |largest, x| largest.max(x.abs()));
-                        let [actual, expected] =
-                            [actual, expected].map(|x| x.iter().map(|x| x / largest).collect::<Vec<_>>());
                         let off = 2.0 * precision.unit_roundoff() as f32;
-                        assert_close(&format!("{what}: gradient {index}"), &actual, &expected, off);
+                        assert_relatively_close(&format!("{what}: gradient {index}"), actual, expected, off);
                     }
                 }
             }
@@ -217,15 +222,8 @@ fn frozen_inputs_receive_nothing() {
 fn the_number_of_threads_changes_no_bit() {
     let shape = [2, 500, 40, 300];
     for precision in [Precision::F32, Precision::Bf16] {
-        let run = |threads: usize| {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            pool.install(|| {
-                let fused = |given: &[Tensor<1>]| fused(given, shape, true, Weighting::Some, precision);
-                let (loss, gradients) = differentiate(&Device::flex(), &given(shape), fused);
-                loss.into_iter().chain(gradients.concat()).map(f32::to_bits).collect::<Vec<_>>()
-            })
-        };
-        assert!(run(1) == run(3), "{precision}");
+        let fused = |given: &[Tensor<1>]| fused(given, shape, true, Weighting::Some, precision);
+        assert_threads_change_no_bit(precision.name(), &given(shape), fused);
     }
 }
 

@@ -88,7 +88,6 @@ impl Op<3> for HalfLinear {
     }
 }
 
-/// What the gradient needs.
 #[derive(Clone)]
 struct Kept {
     /// `[batch, length, in]` in bf16.

@@ -87,7 +87,6 @@ impl Op<3> for Linear {
     }
 }
 
-/// In plain tensor operations.
 pub(crate) fn plain(x: Tensor<3>, weight: Tensor<2>, onto: Option<Tensor<3>>) -> Tensor<3> {
     let [batch, length, inputs] = x.dims();
     let outputs = weight.dims()[1];

@@ -49,7 +49,6 @@ pub(super) fn forward(norm: Norm, x: &[f32], gain: &[f32], bias: Option<&[f32]>)
     (out, stats)
 }
 
-/// What the gradient needs.
 #[derive(Clone)]
 pub(super) struct Kept {
     pub(super) norm: Norm,
@@ -169,7 +168,6 @@ vectorised! {
 
 /// The sum of `(x - mean)²`.
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 fn squares(x: &[f32], mean: f32) -> f32 {
     let (chunks, rest) = x.as_chunks::<LANES>();
     let mut lanes = [0.0_f32; LANES];
@@ -187,7 +185,6 @@ fn squares(x: &[f32], mean: f32) -> f32 {
 
 /// The sums of `gain * gradient * (x - mean)` and of `gain * gradient`.
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 fn projections(x: &[f32], gradient: &[f32], gain: &[f32], mean: f32) -> [f32; 2] {
     let (x, x_rest) = x.as_chunks::<LANES>();
     let (gradient, gradient_rest) = gradient.as_chunks::<LANES>();

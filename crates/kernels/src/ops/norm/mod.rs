@@ -105,7 +105,6 @@ enum RowNorm {
     Unit,
 }
 
-/// What is done to each row.
 #[derive(Clone, Copy, Debug)]
 struct Norm {
     width: usize,

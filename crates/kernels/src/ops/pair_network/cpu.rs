@@ -45,7 +45,6 @@ impl<'a> Numbers<'a> {
     }
 }
 
-/// The gradients of the inputs.
 pub(super) struct Gradients {
     pub(super) scores: Vec<f32>,
     pub(super) bias: Vec<f32>,

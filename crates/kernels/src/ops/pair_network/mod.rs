@@ -52,7 +52,6 @@ impl PairNetwork {
 /// The slope of negative hidden numbers.
 const SLOPE: f32 = 0.01;
 
-/// The sizes of one call.
 #[derive(Clone, Copy, Debug)]
 struct Shape {
     batch: usize,
@@ -120,7 +119,9 @@ impl Op<6> for Shape {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{assert_matches, differentiate, numbers};
+    use crate::testing::{
+        ROUNDING, assert_alike, assert_matches, assert_threads_change_no_bit, differentiate, numbers,
+    };
     use burn::tensor::Device;
 
     const PLAIN: Shape =
@@ -177,22 +178,12 @@ mod tests {
         let mut inputs = inputs(PLAIN);
         inputs[3] = numbers(9, PLAIN.hidden);
         let read = |network| differentiate(&Device::flex(), &inputs, |inputs| call(PLAIN, inputs, network));
-        let ((output, gradients), (expected, expected_gradients)) =
-            (read(pair_network as Network), read(reference::pair_network));
-        crate::testing::assert_close("output", &output, &expected, 2e-6);
-        for (gradient, expected) in gradients.iter().zip(&expected_gradients) {
-            crate::testing::assert_close("gradient", gradient, expected, 5e-6);
-        }
+        let [fused, expected] = [pair_network as Network, reference::pair_network].map(read);
+        assert_alike("both signs", &fused, &expected, ROUNDING);
     }
 
     #[test]
     fn threads_change_no_bit() {
-        let run = |threads: usize| {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            pool.install(|| {
-                differentiate(&Device::flex(), &inputs(PLAIN), |inputs| call(PLAIN, inputs, pair_network))
-            })
-        };
-        assert_eq!(run(1), run(3));
+        assert_threads_change_no_bit("a network", &inputs(PLAIN), |inputs| call(PLAIN, inputs, pair_network));
     }
 }

@@ -103,9 +103,7 @@ impl Tile {
 
 /// Pairs of a tile that follow one another in a row.
 pub(crate) struct Stretch {
-    /// The number of the row.
     pub(crate) row: usize,
-    /// The first key.
     pub(crate) key: usize,
     pub(crate) len: usize,
     /// The first of the tile's pairs.
@@ -262,7 +260,6 @@ fn groups(pairs: usize) -> usize {
 
 /// `sum + weight x`.
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 fn plus(mut sum: Lanes, weight: f32, x: &Lanes) -> Lanes {
     for lane in 0..LANES {
         sum[lane] += weight * x[lane];
@@ -272,7 +269,6 @@ fn plus(mut sum: Lanes, weight: f32, x: &Lanes) -> Lanes {
 
 /// `sum + x y`.
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 fn plus_product(mut sum: Lanes, x: &Lanes, y: &Lanes) -> Lanes {
     for lane in 0..LANES {
         sum[lane] += x[lane] * y[lane];
@@ -282,7 +278,6 @@ fn plus_product(mut sum: Lanes, x: &Lanes, y: &Lanes) -> Lanes {
 
 /// y where x is not negative, and a hundredth of it where it is.
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 fn leaky(x: &Lanes, y: &Lanes) -> Lanes {
     let mut out = *y;
     for lane in 0..LANES {
@@ -293,14 +288,12 @@ fn leaky(x: &Lanes, y: &Lanes) -> Lanes {
 
 /// Four sums, each with its weight times x.
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 fn plus_four([a, b, c, d]: [Lanes; FOUR], weights: &[f32; FOUR], x: &Lanes) -> [Lanes; FOUR] {
     [plus(a, weights[0], x), plus(b, weights[1], x), plus(c, weights[2], x), plus(d, weights[3], x)]
 }
 
 /// `start + sum of rows times weights` for four units and two groups of pairs.
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 fn four_units(
     start: [f32; FOUR],
     weights: &[[f32; FOUR]],
@@ -319,7 +312,6 @@ fn four_units(
 
 /// Writes y after the leaky ramp at x, for a group of pairs of four units.
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 fn put(rows: &mut [Row; FOUR], group: usize, x: &[Lanes; FOUR], y: &[Lanes; FOUR]) {
     rows[0][group] = leaky(&x[0], &y[0]);
     rows[1][group] = leaky(&x[1], &y[1]);
@@ -329,7 +321,6 @@ fn put(rows: &mut [Row; FOUR], group: usize, x: &[Lanes; FOUR], y: &[Lanes; FOUR
 
 /// Adds four units times their weights to rows.
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 fn add_units(rows: &mut [Row], weights: &[[f32; FOUR]], units: &[Row; FOUR], groups: usize) {
     let [a, b, c, d] = units;
     let (a, b) = (a[..groups].as_flattened(), b[..groups].as_flattened());
@@ -344,7 +335,6 @@ fn add_units(rows: &mut [Row], weights: &[[f32; FOUR]], units: &[Row; FOUR], gro
 
 /// Four sums, each with all pairs of its row.
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 fn with_rows(
     [mut a, mut b, mut c, mut d]: [Lanes; FOUR],
     rows: &[Row; FOUR],
@@ -363,14 +353,12 @@ fn with_rows(
 
 /// Four sums, each with x times its y.
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 fn plus_products([a, b, c, d]: [Lanes; FOUR], x: &Lanes, y: [&Lanes; FOUR]) -> [Lanes; FOUR] {
     [plus_product(a, x, y[0]), plus_product(b, x, y[1]), plus_product(c, x, y[2]), plus_product(d, x, y[3])]
 }
 
 /// Adds the products of four rows and four units, summed over pairs.
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 fn add_products(square: &mut Square, rows: &[Row; FOUR], units: &[Row; FOUR], groups: usize) {
     let [mut a, mut b, mut c, mut d] = *square;
     for group in 0..groups {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::{flat, list, numbers, tensor};
+use crate::testing::{flat, list, numbers, on_threads, tensor};
 
 const HALVES: [Precision; 2] = [Precision::F16, Precision::Bf16];
 
@@ -165,13 +165,11 @@ fn in_f32_it_is_the_linear_map_itself() {
 fn halves_repeat_bit_for_bit_whatever_the_number_of_threads() {
     let device = Device::flex();
     for precision in HALVES {
-        let products = |threads: usize| {
-            rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(|| {
-                let (x, w) = (tensor::<3>(1, [3, 250, 96], &device), tensor::<2>(2, [96, 200], &device));
-                list(crate::gelu(precision.linear(x, w)).cast(DType::F32))
-            })
+        let products = || {
+            let (x, w) = (tensor::<3>(1, [3, 250, 96], &device), tensor::<2>(2, [96, 200], &device));
+            list(crate::gelu(precision.linear(x, w)).cast(DType::F32))
         };
-        assert_eq!(products(1), products(3));
+        assert_eq!(on_threads(1, products), on_threads(3, products));
     }
 }
 

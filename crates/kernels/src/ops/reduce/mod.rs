@@ -196,7 +196,7 @@ fn in_rows<const D: usize>(x: Tensor<D>) -> Tensor<1> {
 #[allow(clippy::float_cmp, reason = "sums of ones and twos are exact")]
 mod tests {
     use super::*;
-    use crate::testing::{assert_close, assert_matches, list, numbers, tensor};
+    use crate::testing::{assert_close, assert_matches, list, numbers, on_threads, tensor};
     use burn::tensor::{Device, Int};
 
     #[test]
@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn threads_change_no_bit() {
         let sums = |threads: usize| {
-            rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(|| {
+            on_threads(threads, || {
                 let x = tensor::<1>(1, [MANY], &Device::flex());
                 [sum(x.clone()), mean(x.clone()), sum_of_squares(x)].map(|sum| list(sum)[0].to_bits())
             })
@@ -237,13 +237,8 @@ mod tests {
     /// burn's own sums of rows and of 4,096 numbers, which the reference is made of.
     #[test]
     fn threads_change_no_bit_of_the_reference() {
-        let sum = |threads: usize| {
-            rayon::ThreadPoolBuilder::new()
-                .num_threads(threads)
-                .build()
-                .unwrap()
-                .install(|| list(in_rows(tensor::<1>(1, [MANY], &Device::flex())))[0].to_bits())
-        };
+        let in_rows = || list(in_rows(tensor::<1>(1, [MANY], &Device::flex())))[0].to_bits();
+        let sum = |threads: usize| on_threads(threads, in_rows);
         let expected = sum(1);
         assert!([1, 2, 3, 3].into_iter().all(|threads| sum(threads) == expected));
     }

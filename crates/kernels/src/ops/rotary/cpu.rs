@@ -105,7 +105,6 @@ struct Source<'a> {
 impl<'a> Source<'a> {
     /// What follows the start of a row of a head.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
     fn row(&self, batch: usize, head: usize, row: usize) -> &'a [f32] {
         &self.values[batch * self.batch_stride + head * self.head_stride + row * self.row_stride..]
     }
@@ -262,7 +261,6 @@ vectorised! {
 
 /// Turns one row of one head, or, without angles, copies it; all of `y` is written.
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 fn turn(x: &[f32], angles: Option<Angles<'_>>, y: &mut [MaybeUninit<f32>], writer: &StreamingWriter) {
     let Some(Angles { cos, sin, half, layout, sign }) = angles else {
         copy(x, y, writer);
@@ -283,7 +281,6 @@ fn turn(x: &[f32], angles: Option<Angles<'_>>, y: &mut [MaybeUninit<f32>], write
 
 /// `y = x`.
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 fn copy(x: &[f32], y: &mut [MaybeUninit<f32>], writer: &StreamingWriter) {
     let ((x, x_rest), (y, y_rest)) = (x.as_chunks::<LANES>(), y.as_chunks_mut::<LANES>());
     for (x, y) in x.iter().zip(y) {
@@ -296,7 +293,6 @@ fn copy(x: &[f32], y: &mut [MaybeUninit<f32>], writer: &StreamingWriter) {
 ///
 /// Whole lanes are read before any is written, so that no test is needed for what overlaps.
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 fn turn_halves(
     of: [&[f32]; 4],
     first: &mut [MaybeUninit<f32>],
@@ -327,7 +323,6 @@ fn turn_halves(
 
 /// One row of pairs that lie side by side.
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 fn turn_pairs(
     x: &[f32],
     cos: &[f32],
@@ -352,7 +347,6 @@ fn turn_pairs(
 
 /// Asks for `count` numbers from `source[from]`, if they are there.
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 fn prefetch(source: &[f32], from: usize, count: usize) {
     #[cfg(target_arch = "x86_64")]
     if let Some(row) = source.get(from..from + count) {
@@ -368,7 +362,6 @@ fn prefetch(source: &[f32], from: usize, count: usize) {
 }
 
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 fn turned(a: f32, b: f32, cos: f32, sin: f32) -> (f32, f32) {
     (a * cos - b * sin, a * sin + b * cos)
 }

@@ -170,18 +170,8 @@ impl Op<1, 3> for Split {
 
     #[cfg(feature = "gpu")]
     fn gpu(self, [packed]: [Primitive; 1], _: [bool; 1]) -> ([Primitive; 3], impl Gradient<Cube, 1, 3>) {
-        use gpu::Qkv;
-        let [batch, length, _] = packed.shape().dims();
-        let tables = self.tables.each_ref().map(Option::as_ref);
-        let (tables, layouts) = gpu::split_tables(&packed, tables);
-        let mut split = gpu::Split { batch, length, heads: self.heads, layouts, given: [true; 3] };
-        let Qkv { q, k, v } = gpu::split(packed, tables.clone(), split);
-        ([q, k, v], move |gradients, _| {
-            split.given = gradients.each_ref().map(Option::is_some);
-            let any = gradients.iter().flatten().next().expect("at least one output has a gradient").clone();
-            let [q, k, v] = gradients.map(|gradient| gradient.unwrap_or_else(|| any.clone()));
-            [Some(gpu::merge(Qkv { q, k, v }, tables, split))]
-        })
+        let split = gpu::Split::new(&packed, self.heads, self.tables.each_ref().map(Option::as_ref));
+        (split.forward(packed), move |gradients, _| [Some(split.backward(gradients))])
     }
 }
 
@@ -229,9 +219,7 @@ impl Op<1> for Rotate {
 
     #[cfg(feature = "gpu")]
     fn gpu(self, [x]: [Primitive; 1], _: [bool; 1]) -> ([Primitive; 1], impl Gradient<Cube, 1>) {
-        let [cos, sin] = gpu::cos_and_sin(&self.table);
-        let layout = self.table.layout;
-        let y = gpu::rotate(x, cos.clone(), sin.clone(), layout, false);
-        ([y], move |output, _| [Some(gpu::rotate(only(output), cos, sin, layout, true))])
+        let table = gpu::Table::new(&self.table);
+        ([gpu::rotate(x, &table, false)], move |output, _| [Some(gpu::rotate(only(output), &table, true))])
     }
 }

@@ -3,14 +3,14 @@
 //! `LONGWAVE_REQUIRE_MATRIX_UNITS=1` makes a device without them a failure: Mesa's llvmpipe has them from version 26 on,
 //! under the feature `vulkan`.
 
-use super::{Case, KINDS, PLAIN, with_both_sides};
+use super::{PLAIN, last, with_both_sides};
 use crate::Precision;
 use crate::attention::gpu::supports;
+use crate::attention::partial_attention;
 use crate::attention::spec::Shape;
-use crate::attention::tests::flat_part;
-use crate::attention::{attention_by_distance, partial_attention};
+use crate::attention::tests::{BIAS_KINDS, BiasKind, Case, Lie, flat_part};
 use crate::machine::device::adapter;
-use crate::testing::{differentiate, numbers, tensor};
+use crate::testing::{differentiate, tensor};
 use burn::tensor::{Device, f16};
 
 /// Differences from f32, relative to the largest number: shares, the gradients of scores and what meets them are rounded
@@ -30,37 +30,34 @@ fn device(left_out: &str) -> Option<Device> {
     None
 }
 
-/// Numbers that f16 has.
-fn halves(seed: u64, count: usize) -> Vec<f32> {
-    numbers(seed, count).into_iter().map(|x| f16::from_f32(x).to_f32()).collect()
-}
-
-/// How far the outputs and gradients of the two precisions lie apart, relative to the largest number of each.
-fn apart(case: Case, device: &Device, kind: &str) -> Vec<f32> {
-    let inputs: Vec<Vec<f32>> =
-        (1..).zip(case.input_sizes(kind)).map(|(seed, size)| halves(seed, size)).collect();
+/// How far the outputs and gradients of the two precisions lie apart, relative to the largest number of each, on numbers that f16
+/// has.
+fn apart(case: Case, device: &Device, kind: BiasKind) -> Vec<f32> {
+    let halves = |x: Vec<f32>| x.into_iter().map(|x| f16::from_f32(x).to_f32()).collect();
+    let inputs: Vec<Vec<f32>> = case.inputs(kind).into_iter().map(halves).collect();
     let [actual, expected] = [Precision::F16, Precision::F32].map(|precision| {
         let case = Case { precision, ..case };
         let run = || {
             differentiate(device, &inputs, |inputs| {
-                let ([q, k], v, far, options) = case.call(device, kind, inputs);
-                match case.border {
-                    Some(border) => attention_by_distance([q, k], far, v, border, &options).reshape([-1]),
-                    None => flat_part(partial_attention(q, k, v, &options)),
+                if case.border.is_some() {
+                    return case.fused(kind, inputs).reshape([-1]);
                 }
+                let ([q, k, v], options) = case.call(kind, inputs);
+                flat_part(partial_attention(q, k, v, &options))
             })
         };
         let (output, gradients) = run();
-        assert_eq!((output.clone(), gradients.clone()), run(), "{kind} {case:?}: a second run differs");
+        assert_eq!((output.clone(), gradients.clone()), run(), "{kind:?} {case:?}: a second run differs");
         std::iter::once(output).chain(gradients).collect::<Vec<_>>()
     });
     // What a query adds to all its scores has no gradient but rounding errors: the parts of a bias are held to the largest.
-    let others = actual.len() - case.bias_sizes(kind).len();
-    let of_biases = largest(expected[others..].iter().flatten().copied());
+    let far = if case.border.is_some() { 2 } else { 0 };
+    let biases = 4..actual.len() - far;
+    let of_biases = largest(expected[biases.clone()].iter().flatten().copied());
     let apart = |(index, (actual, expected)): (usize, (&Vec<f32>, &Vec<f32>))| {
-        assert!(actual.iter().all(|x| x.is_finite()), "{kind} {case:?}");
+        assert!(actual.iter().all(|x| x.is_finite()), "{kind:?} {case:?}");
         let own = largest(expected.iter().copied());
-        let size = if index < others { own } else { of_biases };
+        let size = if biases.contains(&index) { of_biases } else { own };
         largest(actual.iter().zip(expected).map(|(a, e)| a - e)) / size
     };
     actual.iter().zip(&expected).enumerate().map(apart).collect()
@@ -70,20 +67,21 @@ fn largest(numbers: impl Iterator<Item = f32>) -> f32 {
     numbers.fold(0.0, |largest, x| largest.max(x.abs()))
 }
 
-fn check(case: Case, device: &Device, kind: &str) {
+fn check(case: Case, device: &Device, kind: BiasKind) {
     let apart = apart(case, device, kind);
     // The output is rounded on its way, so that it shows whether the units computed it.
-    assert!(apart[0] > 1e-6, "{kind} {case:?}: {apart:?}");
-    assert!(apart.iter().all(|apart| *apart <= APART), "{kind} {case:?}: {apart:?}");
+    assert!(apart[0] > 1e-6, "{kind:?} {case:?}: {apart:?}");
+    assert!(apart.iter().all(|apart| *apart <= APART), "{kind:?} {case:?}: {apart:?}");
 }
 
 #[test]
 fn every_bias_agrees_with_f32() {
     let Some(device) = device("matrix units") else { return };
     with_both_sides(|| {
-        for kind in KINDS {
-            let window = (kind == "slopes").then_some(20);
-            check(Case { batch: 1, queries: 70, keys: 101, window, ..PLAIN }, &device, kind);
+        for kind in BIAS_KINDS {
+            let window = (kind == BiasKind::Slopes).then_some(20);
+            let shape = Shape { batch: 1, queries: 70, keys: 101, ..PLAIN.shape };
+            check(Case { window, ..last(shape) }, &device, kind);
         }
     });
 }
@@ -91,26 +89,19 @@ fn every_bias_agrees_with_f32() {
 #[test]
 fn odd_shapes_agree_with_f32() {
     let Some(device) = device("matrix units") else { return };
-    let one = Case { batch: 1, ..PLAIN };
+    let of = |queries, keys, head_dim, value_dim| {
+        last(Shape { batch: 1, queries, keys, head_dim, value_dim, ..PLAIN.shape })
+    };
     for case in [
         PLAIN,
-        Case {
-            queries: 65,
-            keys: 67,
-            head_dim: 5,
-            value_dim: 3,
-            window: Some(20),
-            sinks: 3,
-            scaled: true,
-            ..one
-        },
-        Case { queries: 200, keys: 200, head_dim: 64, value_dim: 64, ..one },
-        Case { queries: 66, keys: 66, head_dim: 128, value_dim: 64, ..one },
-        Case { queries: 63, keys: 96, head_dim: 48, value_dim: 34, apart: true, ..one },
-        Case { queries: 65, keys: 65, head_dim: 37, value_dim: 96, ..one },
-        Case { queries: 130, keys: 130, window: Some(90), border: Some(41), head_dim: 32, ..one },
+        Case { window: Some(20), sinks: 3, scaled: Some(1), ..of(65, 67, 5, 3) },
+        of(200, 200, 64, 64),
+        of(66, 66, 128, 64),
+        Case { lie: Lie::Apart, ..of(63, 96, 48, 34) },
+        of(65, 65, 37, 96),
+        Case { window: Some(90), border: Some(41), ..of(130, 130, 32, 8) },
     ] {
-        check(case, &device, "pair");
+        check(case, &device, BiasKind::Pair);
     }
 }
 

@@ -1,38 +1,42 @@
 //! Few queries over many keys: what the pieces of the keys give together.
 
-use super::{Case, KINDS, PLAIN, some};
+use super::{PLAIN, last, some};
 use crate::attention::gpu::split::{FEW, PIECE};
 use crate::attention::spec::Shape;
+use crate::attention::tests::{BIAS_KINDS, BiasKind, Case, Lie};
 use crate::attention::{Attention, attention, reference};
 use crate::machine::device::adapter;
-use crate::testing::{assert_close, list, tensor};
+use crate::testing::{assert_close, flat, list, tensor};
 use crate::{machine::device::counted, partial_attention};
 use burn::tensor::Tensor;
 
-/// The last keys of many as queries: three pieces, of which the last is not full.
-const FEW_QUERIES: Case = Case { queries: 3, keys: 300, scaled: true, ..PLAIN };
+/// The last keys of many as queries, of which the last piece is not full.
+fn few(queries: usize, keys: usize) -> Case {
+    Case { scaled: Some(2), ..last(Shape { queries, keys, ..PLAIN.shape }) }
+}
 
 #[test]
 fn every_bias_and_mask_agrees_with_the_reference() {
     let Some(device) = adapter("few queries on the GPU") else { return };
     // Far along, the gradient of slopes in the reference is off by more than is allowed: their keys are in a window, which
     // lies in two pieces.
-    Case { window: Some(20), keys: 140, ..FEW_QUERIES }.check(&device, "slopes");
-    let kinds = || KINDS.into_iter().filter(|kind| *kind != "slopes");
-    let masked = Case { window: Some(60), sinks: 140, ..FEW_QUERIES };
-    some(1, kinds()).for_each(|kind| masked.check(&device, kind));
-    some(0, kinds()).for_each(|kind| FEW_QUERIES.check(&device, kind));
-    for case in some(
-        0,
-        [
-            Case { queries: 1, keys: PIECE + 1, ..FEW_QUERIES },
-            Case { queries: FEW, keys: 2 * PIECE, batch: 1, ..FEW_QUERIES },
-            // One more: each unit has a query.
-            Case { queries: FEW + 1, keys: 2 * PIECE, batch: 1, ..FEW_QUERIES },
-            Case { queries: 1, keys: 260, head_dim: 128, value_dim: 64, batch: 1, ..FEW_QUERIES },
-        ],
-    ) {
-        case.check(&device, "pair");
+    Case { window: Some(20), ..few(3, 140) }.check_on(&device, BiasKind::Slopes);
+    let kinds = || BIAS_KINDS.into_iter().filter(|kind| *kind != BiasKind::Slopes);
+    let masked = Case { window: Some(60), sinks: 140, ..few(3, 300) };
+    some(1, kinds()).for_each(|kind| masked.check_on(&device, kind));
+    some(4, kinds()).for_each(|kind| few(3, 300).check_on(&device, kind));
+    let one =
+        |queries, keys| Case { scaled: Some(1), ..last(Shape { batch: 1, queries, keys, ..PLAIN.shape }) };
+    let wide = Shape { batch: 1, queries: 1, keys: 260, head_dim: 128, value_dim: 64, ..PLAIN.shape };
+    // With more than a few queries, each unit has one.
+    let cases = [
+        few(1, PIECE + 1),
+        one(FEW, 2 * PIECE),
+        one(FEW + 1, 2 * PIECE),
+        Case { scaled: Some(1), ..last(wide) },
+    ];
+    for case in some(0, cases) {
+        case.check_on(&device, BiasKind::Pair);
     }
 }
 
@@ -41,13 +45,10 @@ fn every_bias_and_mask_agrees_with_the_reference() {
 #[test]
 fn slopes_over_many_keys_agree_with_the_reference() {
     let Some(device) = adapter("few queries on the GPU") else { return };
-    let inputs: Vec<Tensor<1>> = (1..)
-        .zip(FEW_QUERIES.input_sizes("slopes"))
-        .map(|(seed, size)| tensor::<1>(seed, [size], &device))
-        .collect();
-    let slopes = inputs[3].clone().abs().mul_scalar(0.1);
-    let inputs = [inputs[0].clone(), inputs[1].clone(), inputs[2].clone(), slopes];
-    let ([q, k], v, _, options) = FEW_QUERIES.call(&device, "slopes", &inputs);
+    let inputs = few(3, 300).inputs(BiasKind::Slopes).into_iter();
+    let mut inputs: Vec<Tensor<1>> = inputs.map(|numbers| flat(numbers, &device)).collect();
+    inputs[3] = inputs[3].clone().abs().mul_scalar(0.1);
+    let ([q, k, v], options) = few(3, 300).call(BiasKind::Slopes, &inputs);
     let shape = Shape::of(&q, &k, &v);
     let fused = list(attention(q.clone(), k.clone(), v.clone(), &options));
     assert_close("slopes", &fused, &list(reference::attention([q, k, v], &options, &shape)), 2e-6);
@@ -58,15 +59,15 @@ fn ranges_of_distances_and_log_sums_agree_with_the_reference() {
     let Some(device) = adapter("few queries on the GPU") else { return };
     // The last range has no pair: its rows see nothing.
     let ranges = [0..1, 0..140, 3..9, 130..usize::MAX, 100..200, 400..500];
-    let case = |kind| Case { keys: if kind == "slopes" { PIECE + 9 } else { 300 }, ..FEW_QUERIES };
-    for (kind, distances) in some(2, KINDS.into_iter().zip(ranges.clone())) {
-        Case { window: Some(150), sinks: 5, ..case(kind) }.check_range(&device, kind, &distances);
+    let case = |kind| few(3, if kind == BiasKind::Slopes { PIECE + 9 } else { 300 });
+    for (kind, distances) in some(2, BIAS_KINDS.into_iter().zip(ranges.clone())) {
+        Case { window: Some(150), sinks: 5, ..case(kind) }.check_range(&device, kind, distances);
     }
-    for (kind, distances) in some(0, KINDS.into_iter().zip(ranges)) {
-        case(kind).check_range(&device, kind, &distances);
+    for (kind, distances) in some(3, BIAS_KINDS.into_iter().zip(ranges)) {
+        case(kind).check_range(&device, kind, distances);
     }
     for border in some(1, [1, 140, usize::MAX]) {
-        Case { border: Some(border), ..FEW_QUERIES }.check(&device, "pair");
+        Case { border: Some(border), ..few(3, 300) }.check_on(&device, BiasKind::Pair);
     }
 }
 
@@ -74,14 +75,17 @@ fn ranges_of_distances_and_log_sums_agree_with_the_reference() {
 #[test]
 fn few_queries_of_odd_shapes_agree_with_the_reference() {
     let Some(device) = adapter("few queries on the GPU") else { return };
-    let apart = Case { batch: 1, heads: 3, key_heads: 1, apart: true, ..FEW_QUERIES };
+    let odd = |batch, queries, keys, head_dim, value_dim| {
+        let shape = Shape { batch, heads: 3, key_heads: 1, queries, keys, head_dim, value_dim };
+        Case { scaled: Some(batch), lie: Lie::Apart, ..last(shape) }
+    };
     for (case, kind) in [
-        (Case { queries: 1, keys: 129, head_dim: 1, value_dim: 1, ..apart }, "none"),
-        (Case { queries: 5, keys: 257, head_dim: 3, value_dim: 37, ..apart }, "distance"),
-        (Case { queries: 7, keys: 131, head_dim: 37, value_dim: 101, batch: 2, ..apart }, "block"),
-        (Case { queries: 2, keys: 383, head_dim: 5, value_dim: 6, window: Some(200), ..apart }, "pair"),
+        (odd(1, 1, 129, 1, 1), BiasKind::None),
+        (odd(1, 5, 257, 3, 37), BiasKind::ByDistance),
+        (odd(2, 7, 131, 37, 101), BiasKind::Block),
+        (Case { window: Some(200), ..odd(1, 2, 383, 5, 6) }, BiasKind::Pair),
     ] {
-        case.check(&device, kind);
+        case.check_on(&device, kind);
     }
 }
 

@@ -77,7 +77,6 @@ pub(super) fn add_counted(vectors: &Vectors, tile: Tile<'_>, room: &mut Room, lo
 
 /// The entries of a row's table on both sides of each count, and how far each count is past the first.
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 pub(super) fn around(table: &[f32], counts: &[f32; LANES]) -> Around {
     let low = counts.map(|count| count as i32);
     let mut around = Around { low, below: [0.0; LANES], above: [0.0; LANES], share: [0.0; LANES] };

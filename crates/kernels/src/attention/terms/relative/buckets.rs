@@ -111,7 +111,6 @@ vectorised! {
 /// The entry of each of a column of queries, whose distances from a key rise by one from `nearest`. The table has the
 /// first bucket first.
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 pub(super) fn read(map: &BucketMap, table: &[f32], nearest: usize, column: &mut [f32]) {
     let [own, found, shared] = map.rising(nearest, column.len());
     if !own.is_empty() {
@@ -128,7 +127,6 @@ pub(super) fn read(map: &BucketMap, table: &[f32], nearest: usize, column: &mut 
 
 /// The reverse of [`read`]: adds each of a column of queries to the entry of its bucket.
 #[inline(always)]
-#[allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 pub(super) fn put(map: &BucketMap, column: &[f32], nearest: usize, table: &mut [f32]) {
     let [own, found, shared] = map.rising(nearest, column.len());
     if !own.is_empty() {

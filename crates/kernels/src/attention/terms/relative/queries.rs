@@ -66,18 +66,11 @@ impl TileTerm for Values {
         true
     }
 
-    fn through_logits(
-        &self,
-        tile: Tile<'_>,
-        table: &KeyTable,
-        room: &mut Room,
-        of: &OfLogits<'_>,
-        _: &mut [&mut [f32]],
-    ) {
+    fn through_logits(&self, tile: Tile<'_>, room: &mut Room, of: &OfLogits<'_>, _: &mut [&mut [f32]]) {
         let sums = &mut room.of_keys;
         if sums.values.is_empty() {
-            (sums.first, sums.width) = (table.first, table.width);
-            sums.values.resize(table.values.len(), 0.0);
+            (sums.first, sums.width) = (of.table.first, of.table.width);
+            sums.values.resize(of.table.values.len(), 0.0);
         }
         collect_columns(&self.0.map, of.gradient, tile.block, tile.position(), sums);
     }

@@ -8,10 +8,9 @@
 
 use super::{AdamW, Factors};
 use crate::machine::autodiff::Primitive;
-use crate::machine::gpu::{address, copied, launch, linear, spread};
+use crate::machine::gpu::{copied, cubes, launch, linear};
 use burn_cubecl::cubecl;
 use burn_cubecl::kernel::into_contiguous;
-use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 /// Units of a cube.
@@ -120,33 +119,20 @@ fn flushed(x: f32) -> f32 {
     select(x.abs() < f32::MIN_POSITIVE, 0.0, x)
 }
 
-/// A parameter and its moments, of one shape.
-#[derive(Clone, Debug)]
-struct State {
-    parameter: CubeTensor,
-    m: CubeTensor,
-    v: CubeTensor,
-}
-
-/// [`adamw`](crate::adamw()) of the parameter, the gradient, m and v, whose shapes have been looked at.
-pub(super) fn adamw(
-    [parameter, gradient, m, v]: [Primitive; 4],
-    options: &AdamW,
-) -> (Primitive, Primitive, Primitive) {
-    let mut updated = adamw_all(vec![([parameter, gradient, m, v], *options)], None);
-    updated.pop().expect("as many as were given").into()
-}
-
 /// A tensor that may be written to: contiguous, and held by nothing else.
-fn writable(tensor: CubeTensor) -> CubeTensor {
+fn writable(tensor: Primitive) -> Primitive {
     let tensor = into_contiguous(tensor);
     if tensor.can_mut() { tensor } else { copied(tensor) }
 }
 
-/// The updates of several parameters, in as few launches as the device's bindings allow.
-fn update_all(given: Vec<(State, CubeTensor, AdamW)>, clip: Option<&CubeTensor>) -> Vec<State> {
-    let given: Vec<Ready> = given.into_iter().map(Ready::new).collect();
-    let filled: Vec<&Ready> = given.iter().filter(|ready| ready.count() > 0).collect();
+/// [`adamw_all`](crate::adamw_all()): of the parameter, the gradient, m and v of each update, in as few launches as the
+/// device's bindings allow.
+pub(super) fn adamw_all(
+    given: Vec<([Primitive; 4], AdamW)>,
+    clip: Option<&Primitive>,
+) -> Vec<[Primitive; 3]> {
+    let given: Vec<Update> = given.into_iter().map(Update::new).collect();
+    let filled: Vec<&Update> = given.iter().filter(|update| update.count() > 0).collect();
     if let Some(first) = filled.first() {
         // One buffer for the factor, and one for the sizes.
         let bindings = first.gradient.client.properties().hardware.max_bindings as usize;
@@ -155,21 +141,21 @@ fn update_all(given: Vec<(State, CubeTensor, AdamW)>, clip: Option<&CubeTensor>)
             alike.chunks(most).for_each(|group| update_group(group, clip));
         }
     }
-    given.into_iter().map(|ready| ready.state).collect()
+    given.into_iter().map(|update| update.state).collect()
 }
 
 /// One update, whose tensors lie as the kernel takes them.
-struct Ready {
-    state: State,
-    gradient: CubeTensor,
+struct Update {
+    /// The parameter, m and v.
+    state: [Primitive; 3],
+    gradient: Primitive,
     factors: Factors,
 }
 
-impl Ready {
-    fn new((state, gradient, options): (State, CubeTensor, AdamW)) -> Self {
-        let [parameter, m, v] = [state.parameter, state.m, state.v].map(writable);
-        let gradient = into_contiguous(gradient);
-        Self { state: State { parameter, m, v }, gradient, factors: options.factors() }
+impl Update {
+    fn new(([parameter, gradient, m, v], options): ([Primitive; 4], AdamW)) -> Self {
+        let state = [parameter, m, v].map(writable);
+        Self { state, gradient: into_contiguous(gradient), factors: options.factors() }
     }
 
     fn count(&self) -> usize {
@@ -177,43 +163,25 @@ impl Ready {
     }
 }
 
-fn update_group(group: &[&Ready], clip: Option<&CubeTensor>) {
+fn update_group(group: &[&Update], clip: Option<&Primitive>) {
     let (mut gradients, mut parameters) = (SequenceArg::new(), SequenceArg::new());
     let (mut m, mut v) = (SequenceArg::new(), SequenceArg::new());
     let (mut own, mut start) = (SequenceArg::new(), 0);
-    for ready in group {
-        let Ready { state, gradient, factors } = ready;
+    for update in group {
+        let Update { state, gradient, factors } = update;
         gradients.push(linear(gradient));
-        parameters.push(linear(&state.parameter));
-        m.push(linear(&state.m));
-        v.push(linear(&state.v));
-        own.push(OwnLaunch::new(ready.count(), start, factors.learning_rate, factors.decay));
-        start += ready.count().div_ceil(CHUNK);
+        for (all, tensor) in [&mut parameters, &mut m, &mut v].into_iter().zip(state) {
+            all.push(linear(tensor));
+        }
+        own.push(OwnLaunch::new(update.count(), start, factors.learning_rate, factors.decay));
+        start += update.count().div_ceil(CHUNK);
     }
-    let first = group[0];
-    let client = &first.gradient.client;
-    let address = address(&group.iter().map(|ready| &ready.gradient).collect::<Vec<_>>());
+    let all: Vec<&Primitive> = group.iter().map(|update| &update.gradient).collect();
+    let states = StatesLaunch::new(gradients, parameters, m, v, own);
+    let factor = linear(clip.unwrap_or(all[0]));
+    let (grid, step) = (cubes(start, UNITS, &all), group[0].factors.step());
     // SAFETY: units stay below the count of the parameter that their cube takes; nothing else holds what is written.
     unsafe {
-        launch!(
-            update_kernel,
-            client,
-            spread(client, start),
-            CubeDim::new_1d(UNITS as u32),
-            address,
-            StatesLaunch::new(gradients, parameters, m, v, own),
-            linear(clip.unwrap_or(&first.gradient)),
-            first.factors.step(),
-            clip.is_some(),
-        );
+        launch!(update_kernel, grid, [], [], states, factor, step, clip.is_some());
     }
-}
-
-/// [`adamw_all`](crate::adamw_all): of the parameter, the gradient, m and v of each update.
-pub(super) fn adamw_all(given: Vec<([Primitive; 4], AdamW)>, clip: Option<Primitive>) -> Vec<[Primitive; 3]> {
-    let given = given
-        .into_iter()
-        .map(|([parameter, gradient, m, v], options)| (State { parameter, m, v }, gradient, options));
-    let updated = update_all(given.collect(), clip.as_ref());
-    updated.into_iter().map(|State { parameter, m, v }| [parameter, m, v]).collect()
 }

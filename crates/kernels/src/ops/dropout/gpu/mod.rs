@@ -10,7 +10,7 @@
 mod tests;
 
 use super::Share;
-use crate::machine::gpu::{empty_like, grid, launch, linear};
+use crate::machine::gpu::{empty_like, grid, launch};
 use burn_cubecl::cubecl;
 use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::tensor::CubeTensor;
@@ -120,37 +120,18 @@ fn dropout_kernel(
     }
 }
 
-/// The settings of a call.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Call {
-    pub(super) share: Share,
-    pub(super) key: StreamKey,
-}
-
 /// x of any shape -> the same shape.
-pub(super) fn dropped(x: CubeTensor, Call { share, key }: Call) -> CubeTensor {
+pub(super) fn dropped(x: CubeTensor, share: Share, key: StreamKey) -> CubeTensor {
     let x = into_contiguous(x);
     let y = empty_like(&x);
     let count = x.meta.num_elements();
     let blocks = count.div_ceil(BLOCK);
-    let (cubes, dim, address) = grid(blocks, &[&x]);
     let [a, b, c, d, e, f, g, h] = key.words();
+    let key = KeyLaunch::new(a, b, c, d, e, f, g, h);
+    let Share { threshold, keep } = share;
     // SAFETY: units past the last block are idle, and the others stay below the count.
     unsafe {
-        launch!(
-            dropout_kernel,
-            &x.client,
-            cubes,
-            dim,
-            address,
-            linear(&x),
-            linear(&y),
-            KeyLaunch::new(a, b, c, d, e, f, g, h),
-            share.threshold,
-            share.keep,
-            count,
-            blocks,
-        );
+        launch!(dropout_kernel, grid(blocks, &[&x]), [], [x, y], key, threshold, keep, count, blocks);
     }
     y
 }

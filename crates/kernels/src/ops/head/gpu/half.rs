@@ -5,10 +5,11 @@
 //! it, so it waits for the backward pass: gradients for 1, as in f32, would have vanished before. One product more is
 //! the price for logits that nobody holds; of one block they are held, as the gradient of one operation after the other needs.
 
-use super::launch::{added, joined, weighted_head};
+use super::launch::{added, head, joined};
+use crate::cross_entropy;
 use crate::machine::autodiff::{FusedBackend, Primitive};
+use crate::ops::head::HeadLoss;
 use crate::ops::head::reference::{blocks, loss};
-use crate::{Precision, cross_entropy};
 use burn::backend::{Cube, TensorMetadata};
 use burn::tensor::{DType, Int, IntDType, Tensor};
 use std::ops::Range;
@@ -29,6 +30,23 @@ pub(in crate::ops::head) struct HalfHead {
 }
 
 impl HalfHead {
+    /// Of hidden states and weights in f32.
+    pub(super) fn new([hidden, weight]: [Primitive; 2], head: HeadLoss) -> Self {
+        let HeadLoss { targets, weights, precision, at_once, .. } = head;
+        let shape @ [batch, length, width] = hidden.shape().dims();
+        let count = batch * length;
+        let hidden = Cube::from_plain::<3>(hidden).reshape([count, width]);
+        let mean = || Tensor::full([count], 1.0 / count as f32, &hidden.device());
+        Self {
+            weights: weights.unwrap_or_else(mean),
+            weight: Cube::from_plain::<2>(weight).cast(precision.dtype()),
+            hidden: hidden.cast(precision.dtype()),
+            targets: targets.without_autodiff().cast(IntDType::I32),
+            at_once,
+            shape,
+        }
+    }
+
     fn blocks(&self) -> impl Iterator<Item = Range<usize>> + use<> {
         blocks(self.hidden.dims()[0], self.at_once)
     }
@@ -40,12 +58,12 @@ impl HalfHead {
         (hidden, self.targets.clone().slice_dim(0, rows), logits)
     }
 
-    fn loss(&self) -> Tensor<1> {
+    pub(super) fn loss(&self) -> Primitive {
         let of_block = |rows| {
             let (_, targets, logits) = self.block(rows);
             cross_entropy(logits, targets)
         };
-        loss(joined(self.blocks().map(of_block).collect()), Some(self.weights.clone()))
+        Cube::plain(loss(joined(self.blocks().map(of_block).collect()), Some(self.weights.clone())))
     }
 
     pub(super) fn gradients(self, output: Primitive, wanted: [bool; 2]) -> [Option<Primitive>; 2] {
@@ -55,7 +73,7 @@ impl HalfHead {
             let (hidden, targets, logits) = self.block(rows.clone());
             let targets = targets.try_into_primitive::<Cube>().expect("all is on one device");
             let weights = Cube::plain(weights.clone().slice_dim(0, rows));
-            let (_, slopes) = weighted_head(Cube::plain(logits), targets, weights);
+            let (_, slopes) = head(Cube::plain(logits), targets, 1.0, Some(weights));
             let slopes = Cube::from_plain::<2>(slopes).cast(hidden.dtype());
             if wanted[0] {
                 let gradient = slopes.clone().matmul(self.weight.clone().transpose());
@@ -69,27 +87,4 @@ impl HalfHead {
         let of_hidden = wanted[0].then(|| Cube::plain(joined(of_hidden).reshape(self.shape)));
         [of_hidden, of_weight.map(Cube::plain)]
     }
-}
-
-/// [`head_loss`](crate::head_loss) in half precision, of rows that the kernels support.
-pub(in crate::ops::head) fn half_head_loss(
-    [hidden, weight]: [Primitive; 2],
-    targets: Tensor<1, Int>,
-    weights: Option<Tensor<1>>,
-    precision: Precision,
-    at_once: usize,
-) -> (Primitive, HalfHead) {
-    let shape @ [batch, length, width] = hidden.shape().dims();
-    let count = batch * length;
-    let hidden = Cube::from_plain::<3>(hidden).reshape([count, width]);
-    let weights = weights.unwrap_or_else(|| Tensor::full([count], 1.0 / count as f32, &hidden.device()));
-    let rows = HalfHead {
-        weight: Cube::from_plain::<2>(weight).cast(precision.dtype()),
-        hidden: hidden.cast(precision.dtype()),
-        targets: targets.without_autodiff().cast(IntDType::I32),
-        weights,
-        at_once,
-        shape,
-    };
-    (Cube::plain(rows.loss()), rows)
 }

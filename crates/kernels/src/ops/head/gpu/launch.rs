@@ -2,78 +2,57 @@
 
 use super::{UNITS, head_kernel, weighted_head_kernel};
 use crate::machine::autodiff::{FusedBackend, Primitive};
-use crate::machine::gpu::{address, copied, empty, launch, linear, spread, width};
+use crate::machine::gpu::{copied, cubes, empty, launch, width};
+use crate::ops::head::HeadLoss;
 use crate::ops::head::reference::blocks;
 use crate::ops::reduce::sum;
 use burn::backend::{Cube, TensorMetadata};
-use burn::tensor::{Int, IntDType, Tensor};
-use burn_cubecl::cubecl::prelude::*;
+use burn::tensor::{IntDType, Tensor};
 use burn_cubecl::kernel::into_contiguous;
-use burn_cubecl::tensor::CubeTensor;
 
-/// The losses times a share, `[rows]`, and the gradient of their sum, `[rows, classes]`.
-pub(super) fn head(logits: CubeTensor, targets: CubeTensor, share: f32) -> (CubeTensor, CubeTensor) {
-    launched(logits, targets, share, None)
-}
-
-/// The same, each row with its weight, `[rows]`.
-pub(super) fn weighted_head(
-    logits: CubeTensor,
-    targets: CubeTensor,
-    weights: CubeTensor,
-) -> (CubeTensor, CubeTensor) {
-    launched(logits, targets, 1.0, Some(into_contiguous(weights)))
-}
-
-/// The losses times their weights, or without any times `share`.
-fn launched(
-    logits: CubeTensor,
-    targets: CubeTensor,
+/// The losses, `[rows]`, each times its weight, or without any times `share`; and the gradient of their sum, `[rows, classes]`.
+pub(super) fn head(
+    logits: Primitive,
+    targets: Primitive,
     share: f32,
-    weights: Option<CubeTensor>,
-) -> (CubeTensor, CubeTensor) {
+    weights: Option<Primitive>,
+) -> (Primitive, Primitive) {
     let [logits, targets] = [logits, targets].map(into_contiguous);
     // They are overwritten.
     let logits = if logits.can_mut() { logits } else { copied(logits) };
     let [rows, classes] = logits.meta.shape().dims();
     let losses = empty(&logits, [rows]);
     let width = width(&logits.client, std::iter::once(classes));
-    let (cubes, dim) = (spread(&logits.client, rows), CubeDim::new_1d(UNITS as u32));
-    let (client, address) = (&logits.client, address(&[&logits]));
+    let (grid, vectors) = (cubes(rows, UNITS, &[&logits]), classes / width);
     // SAFETY: the kernels leave cubes past the last row idle, and the others stay in their row; nothing else holds what is
     // written.
     unsafe {
         match weights {
-            None => launch!(
-                head_kernel,
-                client,
-                cubes,
-                dim,
-                address,
-                width,
-                linear(&logits),
-                linear(&targets),
-                linear(&losses),
-                rows,
-                share,
-                f32::NAN,
-                classes / width,
-            ),
-            Some(weights) => launch!(
-                weighted_head_kernel,
-                client,
-                cubes,
-                dim,
-                address,
-                width,
-                linear(&logits),
-                linear(&targets),
-                linear(&weights),
-                linear(&losses),
-                rows,
-                f32::NAN,
-                classes / width,
-            ),
+            None => {
+                launch!(
+                    head_kernel,
+                    grid,
+                    [width],
+                    [logits, targets, losses],
+                    rows,
+                    share,
+                    f32::NAN,
+                    vectors
+                );
+            }
+            Some(weights) => {
+                let weights = into_contiguous(weights);
+                let nan = f32::NAN;
+                launch!(
+                    weighted_head_kernel,
+                    grid,
+                    [width],
+                    [logits, targets, weights, losses],
+                    rows,
+                    nan,
+                    vectors
+                );
+            }
         }
     }
     (losses, logits)
@@ -100,11 +79,9 @@ impl Gradients {
 }
 
 /// [`head_loss`](crate::head_loss) in f32, of rows that the kernels support.
-pub(in crate::ops::head) fn head_loss(
+pub(super) fn head_loss(
     [hidden, weight]: [Primitive; 2],
-    targets: Tensor<1, Int>,
-    weights: Option<Tensor<1>>,
-    at_once: usize,
+    HeadLoss { targets, weights, at_once, .. }: HeadLoss,
     [of_hidden, of_weight]: [bool; 2],
 ) -> (Primitive, Gradients) {
     let shape @ [batch, length, width] = hidden.shape().dims();
@@ -120,13 +97,10 @@ pub(in crate::ops::head) fn head_loss(
         let logits = Cube::plain(hidden.clone().matmul(weight.clone()));
         let targets =
             targets.try_into_primitive::<Cube>().expect("hidden states and targets are on one device");
-        let (loss, slopes) = match &weights {
-            None => head(logits, targets, 1.0 / rows as f32),
-            Some(weights) => {
-                let weights = if is_all { weights.clone() } else { weights.clone().slice_dim(0, range) };
-                weighted_head(logits, targets, Cube::plain(weights))
-            }
-        };
+        let weights = weights
+            .clone()
+            .map(|weights| Cube::plain(if is_all { weights } else { weights.slice_dim(0, range) }));
+        let (loss, slopes) = head(logits, targets, 1.0 / rows as f32, weights);
         losses.push(Cube::from_plain::<1>(loss));
         let slopes = Cube::from_plain::<2>(slopes);
         if of_hidden {

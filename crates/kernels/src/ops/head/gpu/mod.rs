@@ -9,18 +9,46 @@
 #![allow(clippy::too_many_arguments, clippy::pedantic)]
 
 mod half;
-mod kept;
 mod launch;
 #[cfg(test)]
 mod tests;
 
-pub(super) use half::half_head_loss;
-pub(super) use kept::Kept;
-pub(super) use launch::head_loss;
-
+use super::HeadLoss;
+use crate::Precision;
+use crate::machine::autodiff::Primitive;
 use crate::ops::cross_entropy::gpu::{UNITS, picked, row_log_sum, weighted_slope};
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
+use half::HalfHead;
+use launch::Gradients;
+
+#[derive(Clone)]
+#[allow(clippy::large_enum_variant, reason = "one per step; its tensors are handles")]
+pub(super) enum Kept {
+    /// The gradients themselves, for the gradient 1 of the loss.
+    Gradients(Gradients),
+    /// What they are computed from, in half precision.
+    Rows(HalfHead),
+}
+
+impl Kept {
+    pub(super) fn gradients(self, output: Primitive, wanted: [bool; 2]) -> [Option<Primitive>; 2] {
+        match self {
+            Self::Gradients(gradients) => gradients.times(output),
+            Self::Rows(rows) => rows.gradients(output, wanted),
+        }
+    }
+}
+
+/// [`head_loss`](crate::head_loss) of hidden states and weights that the kernels support.
+pub(super) fn head_loss(inputs: [Primitive; 2], head: HeadLoss, wanted: [bool; 2]) -> (Primitive, Kept) {
+    if head.precision == Precision::F32 {
+        let (loss, gradients) = launch::head_loss(inputs, head, wanted);
+        return (loss, Kept::Gradients(gradients));
+    }
+    let rows = HalfHead::new(inputs, head);
+    (rows.loss(), Kept::Rows(rows))
+}
 
 /// The losses of rows times one share, and the gradient of their sum in the place of the logits.
 #[cube(launch, launch_unchecked, address_type = "dynamic")]

@@ -15,15 +15,13 @@
 #![allow(clippy::too_many_arguments, clippy::collapsible_if, clippy::pedantic)]
 
 mod backward;
-mod gradient;
 mod launch;
 #[cfg(test)]
 mod tests;
 
-pub(super) use gradient::forward;
-pub(super) use launch::supports;
+pub(super) use launch::{forward, supports};
 
-use super::RowNorm;
+use super::{Norm, RowNorm};
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
@@ -57,6 +55,21 @@ struct Plan {
 }
 
 impl Plan {
+    /// Of so many rows, with vectors of `width`, for a forward pass.
+    fn new(norm: Norm, [gain, bias]: [bool; 2], rows: usize, width: usize) -> Self {
+        let vectors = norm.width / width;
+        Self {
+            kind: norm.kind,
+            gain,
+            bias,
+            learned: false,
+            residual: false,
+            at_once: rows <= AT_ONCE,
+            vectors,
+            lanes: vectors.next_power_of_two().min(UNITS),
+        }
+    }
+
     /// The rows that a cube takes at once.
     fn rows(&self) -> usize {
         UNITS / self.lanes

@@ -3,7 +3,7 @@
 use super::squares_kernel;
 use super::{CHUNK, UNITS, clip_kernel, fill_kernel, sum_kernel};
 use crate::machine::autodiff::OpTensor;
-use crate::machine::gpu::{address, client, empty, empty_of, grid, launch, linear, spread};
+use crate::machine::gpu::{cubes, empty, empty_of, grid, has_units, launch, linear};
 use crate::op::{Any, count_call, only, record};
 use burn::backend::Cube;
 use burn::tensor::{Shape, Tensor};
@@ -14,12 +14,9 @@ use burn_cubecl::tensor::CubeTensor;
 /// The most tensors of a launch, whatever the device binds.
 const TENSORS: usize = 64;
 
-const UNITS_OF_CUBE: CubeDim = CubeDim::new_1d(UNITS as u32);
-
 /// Whether the kernels can compute on the device that x lies on.
 pub(in crate::ops::reduce) fn supports(x: &Any) -> bool {
-    let units = client(x).map_or(0, |client| client.properties().hardware.max_units_per_cube);
-    units as usize >= UNITS && !x.is_empty()
+    has_units(x, UNITS) && !x.is_empty()
 }
 
 /// `[1]`: the sum of all numbers of x, of any shape, times a factor.
@@ -33,18 +30,7 @@ fn total(x: CubeTensor, factor: f32) -> CubeTensor {
         let factor = if chunks == 1 { factor } else { 1.0 };
         // SAFETY: cubes past the last chunk are idle, and units stay below the count.
         unsafe {
-            launch!(
-                sum_kernel,
-                &left.client,
-                spread(&left.client, chunks),
-                UNITS_OF_CUBE,
-                address(&[&left]),
-                linear(&left),
-                linear(&sums),
-                count,
-                chunks,
-                factor,
-            );
+            launch!(sum_kernel, cubes(chunks, UNITS, &[&left]), [], [left, sums], count, chunks, factor);
         }
         if chunks == 1 {
             return sums;
@@ -58,20 +44,9 @@ fn fill(value: CubeTensor, factor: f32, shape: Shape) -> CubeTensor {
     let value = into_contiguous(value);
     let target = empty_of(&value, shape);
     let count = target.meta.num_elements();
-    let (cubes, dim, address) = grid(count, &[&target]);
     // SAFETY: units past the count are idle.
     unsafe {
-        launch!(
-            fill_kernel,
-            &value.client,
-            cubes,
-            dim,
-            address,
-            linear(&value),
-            linear(&target),
-            count,
-            factor,
-        );
+        launch!(fill_kernel, grid(count, &[&target]), [], [value, target], count, factor);
     }
     target
 }
@@ -80,19 +55,10 @@ fn fill(value: CubeTensor, factor: f32, shape: Shape) -> CubeTensor {
 fn clip(squares: CubeTensor, limit: f32) -> CubeTensor {
     let squares = into_contiguous(squares);
     let factor = empty(&squares, [1]);
+    let count = squares.meta.num_elements();
     // SAFETY: units stay below the count.
     unsafe {
-        launch!(
-            clip_kernel,
-            &squares.client,
-            CubeCount::new_single(),
-            UNITS_OF_CUBE,
-            address(&[&squares]),
-            linear(&squares),
-            linear(&factor),
-            squares.meta.num_elements(),
-            limit,
-        );
+        launch!(clip_kernel, cubes(1, UNITS, &[&squares]), [], [squares, factor], count, limit);
     }
     factor
 }
@@ -136,22 +102,10 @@ pub(in crate::ops::reduce) fn squares(tensors: &[Tensor<1>]) -> Tensor<1> {
             starts.push(start);
             start += chunks(tensor);
         }
-        let address = address(&group.iter().collect::<Vec<_>>());
+        let (grid, sums) = (cubes(start, UNITS, &group.iter().collect::<Vec<_>>()), linear(&sums));
         // SAFETY: cubes past the last chunk are idle, and units stay below the count of their tensor.
         unsafe {
-            launch!(
-                squares_kernel,
-                client,
-                spread(client, start),
-                UNITS_OF_CUBE,
-                address,
-                given,
-                counts,
-                starts,
-                linear(&sums),
-                start,
-                to,
-            );
+            launch!(squares_kernel, grid, [], [], given, counts, starts, sums, start, to);
         }
         to += start;
     }

@@ -22,10 +22,8 @@
 
 mod launch;
 mod pair;
-mod tables;
 
-pub(super) use launch::{Qkv, Split, merge, rotate, split};
-pub(super) use tables::{cos_and_sin, split_tables};
+pub(super) use launch::{Split, Table, rotate};
 
 use super::Layout;
 use crate::machine::gpu::{Strides, start};
@@ -36,7 +34,6 @@ use pair::{Pair, turned};
 /// How the kernels see q, k or v; counts are of vectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct PackedPart {
-    /// The heads of the part.
     heads: usize,
     /// The vectors of a row of one head.
     head_dim: usize,

@@ -7,14 +7,14 @@ use cubecl::prelude::*;
 /// Two vectors: the partners are their numbers of one index (half), or two neighbours (interleaved).
 #[derive(CubeType, Clone, Copy)]
 #[expand(derive(Clone, Copy))]
-pub(in crate::ops::rotary) struct Pair<N: Size> {
-    pub(in crate::ops::rotary) first: Vector<f32, N>,
-    pub(in crate::ops::rotary) second: Vector<f32, N>,
+pub(super) struct Pair<N: Size> {
+    pub(super) first: Vector<f32, N>,
+    pub(super) second: Vector<f32, N>,
 }
 
 /// Partners (a, b) become `(a cos - b sin, a sin + b cos)` (Su et al. 2021); with `-sin` they are turned back.
 #[cube]
-pub(in crate::ops::rotary) fn turned<N: Size>(
+pub(super) fn turned<N: Size>(
     pair: Pair<N>,
     cos: Vector<f32, N>,
     sin: Vector<f32, N>,

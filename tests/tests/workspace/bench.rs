@@ -92,6 +92,13 @@ fn selfcheck_compares_everything_in_a_table() {
     }
     assert!(end.ends_with("checks passed, and every line of the table\n"), "{end}");
 
+    let in_bf16 = ["selfcheck", "--device", "cpu", "--full", "--lengths", "24", "--precisions", "bf16"];
+    let outcome = project.ok(&in_bf16);
+    let models: Vec<&str> = outcome.stdout.lines().filter(|line| line.starts_with("| encoding: ")).collect();
+    assert!(models.len() >= 34 && models.iter().all(|line| line.contains(" | bf16 | ")), "{models:#?}");
+    let other = project.refused(2, &["selfcheck", "--full", "--precisions", "f64"]);
+    assert!(other.contains("it must be `f32`, `f16` or `bf16`"), "{other}");
+
     let short = project.refused(2, &["selfcheck", "--device", "cpu", "--full", "--lengths", "48,12"]);
     assert!(short.starts_with("error: `--lengths = 12` is not allowed: it must be at least 24"), "{short}");
 }

@@ -1,12 +1,13 @@
 //! `longwave selfcheck`: whether this machine computes right.
 
 use crate::interrupt;
-use crate::options::{Compute, introduce};
+use crate::options::{Compute, introduce, parsed};
 use crate::output::{self, lines};
 use clap::Args;
 use longwave_bench::selfcheck::{self, Checked, parity};
 use longwave_core::memory_check::shown;
 use longwave_core::{Error, Result};
+use longwave_kernels::Precision;
 use longwave_kernels::device::{HAS_RUNTIME, Listed, Properties, gpus, properties};
 
 /// Check in seconds that this machine computes right
@@ -22,6 +23,9 @@ pub(crate) struct Arguments {
     /// The lengths of the table
     #[arg(long, value_delimiter = ',', requires = "full", default_values_t = parity::LENGTHS)]
     lengths: Vec<usize>,
+    /// The precisions of the table, of `f32`, `f16` and `bf16`; unless given, each that the device has
+    #[arg(long, value_name = "LIST", value_delimiter = ',', requires = "full", value_parser = parsed::<Precision>)]
+    precisions: Vec<Precision>,
     #[command(flatten)]
     compute: Compute,
 }
@@ -37,6 +41,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             .hint("leave it out for lengths from 37 to 1000"));
     }
     let machine = arguments.compute.open()?;
+    for precision in &arguments.precisions {
+        precision.check("--precisions", &machine.device)?;
+    }
     introduce(&machine);
     if let Some(has) = properties(&machine.device) {
         lines(&format!("device has {}\n", in_words(&has)))?;
@@ -54,7 +61,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         };
         lines(&(line.trim_end().to_owned() + "\n"))
     })?;
-    let failed = failed + if arguments.full { table(&checked, &arguments.lengths)? } else { 0 };
+    let failed = failed + if arguments.full { table(&checked, arguments)? } else { 0 };
     if failed > 0 {
         return Err(selfcheck::failure(failed));
     }
@@ -65,10 +72,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 /// How close the device comes to the CPU in everything, line by line; the number of lines that failed.
-fn table(checked: &Checked, lengths: &[usize]) -> Result<usize> {
+fn table(checked: &Checked, Arguments { lengths, precisions, .. }: &Arguments) -> Result<usize> {
+    let has = || Precision::ALL.into_iter().filter(|one| one.check("--precisions", &checked.device).is_ok());
+    let precisions = if precisions.is_empty() { has().collect() } else { precisions.clone() };
     lines(&format!("\n{}", parity::head(lengths)))?;
     let mut errors = String::new();
-    let failed = parity::table(checked, lengths, &mut |row| {
+    let failed = parity::table(checked, lengths, &precisions, &mut |row| {
         interrupt::check("stopped; nothing is written")?;
         errors += &row.errors();
         lines(&row.line())

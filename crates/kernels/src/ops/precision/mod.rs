@@ -25,6 +25,7 @@ use longwave_core::{Error, Result};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::str::FromStr;
 
 /// What the products of linear maps are computed in, and those of attention where the processor or GPU multiplies such numbers
 /// itself. Weights, optimizer, norms, the softmax, loss and the residual stream are f32 in any.
@@ -132,6 +133,17 @@ impl Precision {
             }
         }
         Ok(())
+    }
+}
+
+impl FromStr for Precision {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|precision| precision.name() == text)
+            .ok_or_else(|| Error::value("precision", text, "it must be `f32`, `f16` or `bf16`"))
     }
 }
 

@@ -15,7 +15,7 @@ mod write;
 use super::ExtensionConfig;
 use super::yarn::Yarn;
 use longwave_core::config::unknown_kind;
-use longwave_core::{Error, Result, file, written};
+use longwave_core::{Error, Result, file};
 pub use model::{Rotary, of_model};
 use serde_json::{Map, Value as Json, json};
 use std::borrow::Cow;
@@ -229,7 +229,7 @@ impl Source {
     /// keys as they were written.
     fn extension(&self) -> Result<(Value, ExtensionConfig)> {
         let section = &self.section;
-        let ours = written::toml_value(format!("`{section}`"), &self.in_our_keys()?)?;
+        let ours = longwave_core::written::toml_value(format!("`{section}`"), &self.in_our_keys()?)?;
         let read = ExtensionConfig::from_value(&ours, section)
             .map_err(|error| error.context(format!("`{section}` stands for `{ours}`")))?;
         Ok((ours, read))

@@ -6,7 +6,7 @@
 
 use crate::error::{Error, Result};
 use crate::file::{self, existing_folder};
-use crate::sealed_line;
+use crate::{sealed_line, written};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -24,8 +24,7 @@ fn path_of(file: &Path) -> PathBuf {
 
 pub fn record(file: &Path, lines: usize) -> Result<()> {
     let path = path_of(file);
-    let text = serde_json::to_string(&Written { format: FORMAT, lines })
-        .map_err(|error| Error::failed(format!("`{}` cannot be written: {error}", path.display())))?;
+    let text = written::json(format!("`{}`", path.display()), &Written { format: FORMAT, lines })?;
     let text = sealed_line::seal(&text) + "\n";
     // The same again would cost the disk something and change nothing.
     if path.is_file() && file::read_text(&path)? == text {

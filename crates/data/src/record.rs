@@ -3,7 +3,7 @@
 use crate::notes::Note;
 use crate::split::Split;
 use longwave_core::config::without_types;
-use longwave_core::{Error, Result, file};
+use longwave_core::{Error, Result, file, written};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -69,9 +69,8 @@ impl Record {
     }
 
     pub fn write(&self, folder: &Path) -> Result<()> {
-        let text = serde_json::to_string_pretty(self)
-            .map_err(|error| Error::failed(format!("`{FILE}` cannot be written: {error}")))?;
-        file::write(&folder.join(FILE), (text + "\n").as_bytes())
+        let text = written::json_lines(format!("`{FILE}`"), self)?;
+        file::write(&folder.join(FILE), text.as_bytes())
     }
 
     /// Whether the text of every split is this.

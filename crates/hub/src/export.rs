@@ -88,10 +88,9 @@ pub(crate) fn block(
     weights: &[u8],
     scaling: Option<&StageReading>,
 ) -> Result<RunBlock> {
-    let failed = |error: serde_json::Error| Error::failed(format!("config.json cannot be written: {error}"));
     Ok(RunBlock {
         format: FORMAT,
-        config: serde_json::to_value(document).map_err(failed)?,
+        config: written::json_value("config.json", document)?,
         checkpoint: trained.meta.clone(),
         weights_sha256: sha256_of(weights),
         scaling: scaling.cloned(),

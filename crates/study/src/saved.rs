@@ -36,7 +36,7 @@ pub fn save(folder: &Path, study: &Study, plan: &Plan) -> Result<()> {
     let text = serde_json::to_string_pretty(&keys).map_err(|error| Error::failed(error.to_string()))?;
     file::write(&folder.join(KEYS), text.as_bytes())?;
     let store = std::path::absolute(&study.store).map_err(|error| Error::io("find", &study.store, &error))?;
-    let written = Written {
+    let saved = Written {
         format: FORMAT,
         device: plan.device.clone(),
         store: store.to_string_lossy().into_owned(),
@@ -44,7 +44,7 @@ pub fn save(folder: &Path, study: &Study, plan: &Plan) -> Result<()> {
         base: study.source.base.clone(),
         contents: plan.contents.clone(),
     };
-    let text = written::toml("the study", &written)?;
+    let text = written::toml("the study", &saved)?;
     file::write(&folder.join(FILE), text.as_bytes())
 }
 

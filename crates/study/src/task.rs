@@ -67,7 +67,7 @@ impl StudyTask {
     }
 
     pub fn write(&self, folder: &Path) -> Result<PathBuf> {
-        let written = Written {
+        let task = Written {
             format: FORMAT,
             key: self.job.key.clone(),
             evaluation: self.job.evaluation.clone(),
@@ -78,7 +78,7 @@ impl StudyTask {
             from: self.from.clone(),
             config: self.job.config.to_table()?,
         };
-        let text = written::toml("a task", &written)?;
+        let text = written::toml("a task", &task)?;
         let path = folder.join(Self::file_name(&self.job));
         // Every process that works on the study writes the same.
         if !path.exists() || file::read_text(&path)? != text {

@@ -73,8 +73,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 
 /// How close the device comes to the CPU in everything, line by line; the number of lines that failed.
 fn table(checked: &Checked, Arguments { lengths, precisions, .. }: &Arguments) -> Result<usize> {
-    let has = || Precision::ALL.into_iter().filter(|one| one.check("--precisions", &checked.device).is_ok());
-    let precisions = if precisions.is_empty() { has().collect() } else { precisions.clone() };
+    let precisions =
+        if precisions.is_empty() { Precision::of(&checked.device).collect() } else { precisions.clone() };
     lines(&format!("\n{}", parity::head(lengths)))?;
     let mut errors = String::new();
     let failed = parity::table(checked, lengths, &precisions, &mut |row| {

@@ -14,7 +14,7 @@ use crate::metrics::Score;
 use crate::plan::{Plan, Window};
 use crate::source::Source;
 use longwave_core::config::without_types;
-use longwave_core::{Error, Result, file, sealed_line};
+use longwave_core::{Error, Result, file, sealed_line, written};
 use longwave_data::Split;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -68,8 +68,7 @@ pub(crate) struct OpenedKeys {
 impl KeyTokens {
     /// Writes a file, whole or not at all.
     pub fn write(&self, path: &Path) -> Result<()> {
-        let line = serde_json::to_string(self)
-            .map_err(|error| Error::failed(format!("key tokens cannot be written: {error}")))?;
+        let line = written::json("key tokens", self)?;
         file::write(path, (sealed_line::seal(&line) + "\n").as_bytes())
     }
 

@@ -100,6 +100,11 @@ impl Precision {
         half_into_stream(self, x, weight, onto)
     }
 
+    /// Every precision that a device computes in, the widest first.
+    pub fn of(device: &Device) -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(|precision| precision.computed_by(device).is_ok())
+    }
+
     /// Whether a device computes in this precision; `key` is what asks for it.
     ///
     /// # Errors
@@ -107,9 +112,7 @@ impl Precision {
     /// unseen.
     pub fn check(self, key: &str, device: &Device) -> Result<()> {
         let Err(why) = self.computed_by(device) else { return Ok(()) };
-        let others =
-            Self::ALL.into_iter().filter(|other| *other != self && other.computed_by(device).is_ok());
-        let allowed: Vec<String> = others.map(|other| format!("\"{other}\"")).collect();
+        let allowed: Vec<String> = Self::of(device).map(|other| format!("\"{other}\"")).collect();
         Err(Error::value(
             key,
             format!("\"{self}\""),

@@ -40,9 +40,7 @@ pub fn written(extend: &ExtensionConfig, trained: &Reading, lengths: Lengths) ->
 
 /// The extension with the scale of the longest text in place of `"auto"`.
 fn with_fixed_scale(extend: &ExtensionConfig, lengths: Lengths) -> Result<ExtensionConfig> {
-    let failed =
-        |error: &dyn std::fmt::Display| Error::failed(format!("an extension cannot be written: {error}"));
-    let mut keys = toml::Table::try_from(extend).map_err(|error| failed(&error))?;
+    let mut keys = longwave_core::written::toml_table("an extension", extend)?;
     if keys.get("scale").and_then(Value::as_str) == Some("auto") {
         keys.insert("scale".to_owned(), lengths.scale().into());
     }

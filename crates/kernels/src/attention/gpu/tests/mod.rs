@@ -64,7 +64,8 @@ fn tiles_of_either_side_agree_with_the_reference() {
     with_both_sides(|| {
         assert!(side() == Some(32) || memory() == usize::MAX);
         for kind in some(2, BIAS_KINDS) {
-            // Far along, the gradient of slopes in the reference is off by more than is allowed here.
+            // Far along, the gradient of slopes in the reference is off by more than is allowed here: with a window of 20 by 5.8e-6 of the
+            // largest from that in f64 on llvmpipe, and the kernel's by 6e-7.
             let window = (kind == BiasKind::Slopes).then_some(10);
             let shape = Shape { batch: 1, queries: 70, keys: 101, ..PLAIN.shape };
             Case { window, ..last(shape) }.check_on(&device, kind);

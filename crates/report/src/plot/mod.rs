@@ -14,7 +14,7 @@ mod pdf;
 mod scale;
 mod styles;
 
-use image::codecs::png::PngEncoder;
+use image::codecs::png::{CompressionType, FilterType, PngEncoder};
 use image::{ColorType, ImageEncoder};
 use layout::{Layout, size};
 use longwave_core::{Error, Result, file};
@@ -184,7 +184,10 @@ fn smooth_png(buffer: &[u8], (width, height): (u32, u32)) -> Result<Vec<u8>> {
 
 fn png(pixels: &[u8], width: u32, height: u32) -> Result<Vec<u8>> {
     let mut encoded = Vec::new();
-    PngEncoder::new(&mut encoded).write_image(pixels, width, height, ColorType::Rgb8).map_err(failed)?;
+    // A chart is mostly runs of one colour: without a filter the file is half as large, and written in half the time.
+    PngEncoder::new_with_quality(&mut encoded, CompressionType::Default, FilterType::NoFilter)
+        .write_image(pixels, width, height, ColorType::Rgb8)
+        .map_err(failed)?;
     Ok(encoded)
 }
 
@@ -263,19 +266,22 @@ pub fn figure(chart: &Chart, figure: &Figure, kind: FigureFormat) -> Result<Vec<
 /// Averages squares of `SMOOTH` by `SMOOTH` pixels of an RGB image into one of `width` columns.
 fn smooth(buffer: &[u8], width: usize) -> Vec<u8> {
     let step = SMOOTH as usize;
-    let wide = width * step;
-    let height = buffer.len() / (3 * wide * step);
-    let mut pixels = Vec::with_capacity(3 * width * height);
-    for y in 0..height {
-        for x in 0..width {
-            for channel in 0..3 {
-                let at = |dy: usize, dx: usize| {
-                    u32::from(buffer[3 * ((y * step + dy) * wide + x * step + dx) + channel])
-                };
-                let sum: u32 = (0..step).flat_map(|dy| (0..step).map(move |dx| at(dy, dx))).sum();
-                pixels.push(((sum + SMOOTH * SMOOTH / 2) / (SMOOTH * SMOOTH)) as u8);
+    let row = 3 * width * step;
+    let mut pixels = Vec::with_capacity(buffer.len() / (step * step));
+    let mut sums = vec![[0_u16; 3]; width];
+    for rows in buffer.chunks_exact(row * step) {
+        sums.fill([(step * step / 2) as u16; 3]);
+        for row in rows.chunks_exact(row) {
+            // Plain additions: with an iterator over the channels, this took most of the time of a short training.
+            for (sum, square) in sums.iter_mut().zip(row.chunks_exact(3 * step)) {
+                for pixel in square.as_chunks::<3>().0 {
+                    sum[0] += u16::from(pixel[0]);
+                    sum[1] += u16::from(pixel[1]);
+                    sum[2] += u16::from(pixel[2]);
+                }
             }
         }
+        pixels.extend(sums.as_flattened().iter().map(|sum| (sum / (SMOOTH * SMOOTH) as u16) as u8));
     }
     pixels
 }

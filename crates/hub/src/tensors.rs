@@ -189,7 +189,8 @@ fn fill(ours: &mut Tensors, name: &str, source: &Source, found: &Stored) -> Resu
 /// The bytes of a `model.safetensors`, the same for the same tensors.
 pub fn to_bytes(tensors: &Tensors) -> Result<Vec<u8>> {
     let stored = tensors.iter().map(|(name, Stored { shape, numbers })| {
-        (name.clone(), shape.clone(), numbers.iter().flat_map(|number| number.to_le_bytes()).collect())
+        let bytes = numbers.iter().map(|number| number.to_le_bytes()).collect::<Vec<_>>().into_flattened();
+        (name.clone(), shape.clone(), bytes)
     });
     // Readers of PyTorch weights ask for this entry.
     safetensors_of(&stored.collect::<Vec<_>>(), ("format", "pt".to_owned()))

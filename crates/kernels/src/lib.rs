@@ -58,10 +58,11 @@ mod vjp;
 
 pub use attention::linear::linear_attention;
 pub use attention::path::{PathAttention, Reflections, path_attention, path_scores};
+pub use attention::terms::*;
 pub use attention::{
-    Attention, Bias, CountedVectors, Lssar, Normaliser, PairTerms, PartialAttention, RelativeVectors,
-    SlopeGates, Softmax, StickBreaking, Terms, VectorTable, attention, attention_by_distance, entmax, merge,
-    normalise, partial_attention, partial_attention_by_distance, repeat_heads,
+    Attention, Bias, Lssar, Normaliser, PartialAttention, Softmax, StickBreaking, attention,
+    attention_by_distance, entmax, merge, normalise, partial_attention, partial_attention_by_distance,
+    repeat_heads,
 };
 pub use machine::bf16::arithmetic_name as bf16_arithmetic;
 pub use machine::device::{self, DeviceChoice};

@@ -15,8 +15,10 @@
 //! **In place of the softmax** another [`Normaliser`] may stand; `normaliser/` has them. The number that is kept is then its own.
 //!
 //! **What is added to the logits** is a score term, a file each in `terms/`: the kinds of [`Bias`], vectors by distance
-//! ([`RelativeVectors`], added to keys, to queries and to values), vectors by count ([`CountedVectors`], added to keys, for a query
-//! that counts gates), slopes that queries and keys decide ([`SlopeGates`]), and a network of the logits of all heads ([`PairTerms`]). Another one is a file there, and a line that makes [`Terms`] of it.
+//! ([`RelativeVectors`](crate::RelativeVectors), added to keys, to queries and to values), vectors by count
+//! ([`CountedVectors`](crate::CountedVectors), added to keys, for a query that counts gates), slopes that queries and keys decide
+//! ([`SlopeGates`](crate::SlopeGates)), and a network of the logits of all heads ([`PairTerms`](crate::PairTerms)). Another one is a
+//! file there, and a line that exports what makes [`Terms`](crate::Terms) of it; [`TermsOf`](crate::TermsOf) makes them of q and k.
 //!
 //! **By distance:** [`attention_by_distance`] reads ranges of distances, each with its own q and k. On the CPU one call
 //! reads all of them: the keys of every range stand side by side in a block's logits, under one softmax. Elsewhere
@@ -47,7 +49,7 @@ mod options;
 pub(crate) mod path;
 mod reference;
 mod spec;
-mod terms;
+pub(crate) mod terms;
 #[cfg(test)]
 mod tests;
 
@@ -58,4 +60,3 @@ pub use op::{attention, partial_attention};
 pub use options::Attention;
 pub use reference::repeat_heads;
 pub use spec::{Bias, PartialAttention};
-pub use terms::{CountedVectors, PairTerms, RelativeVectors, SlopeGates, Terms, VectorTable};

@@ -38,13 +38,9 @@ pub(super) fn attend_in(
     let Pairs { maps, far } = match Route::choose(scale, block, reading, &q.device()) {
         Route::Linear => return linear::attention([q, k, v], block, reading, rotations),
         Route::Blocks(_) => return blocks::attention([q, k, v], scale, block, reading, rotations),
-        Route::Network(options) => {
+        Route::Added(added, options) => {
             let [q, k] = plain([q, k], block, reading, rotations);
-            return kernels::attention(q, k, v, &options);
-        }
-        Route::Slopes(gates, options) => {
-            let [q, k] = plain([q, k], block, reading, rotations);
-            let options = kernels::Attention { precision, terms: gates.terms(&q, &k), ..options };
+            let options = kernels::Attention { precision, terms: added.terms(&q, &k), ..options };
             return kernels::attention(q, k, v, &options);
         }
         Route::Reflections(options, factors) => {

@@ -6,21 +6,20 @@ use super::described::{Pairs, options};
 use super::reflected;
 use super::sink::is_plain;
 use burn::tensor::{Device, Int, Tensor};
-use longwave_kernels::{Attention, Bias, PathAttention, SlopeGates};
+use longwave_kernels::{Attention, Bias, PathAttention, TermsOf};
 use longwave_position::encoding::{QueryBlock, Rows, ScoreForm};
 use longwave_position::reading::{AttentionKind, LogN, Temperature};
 use longwave_position::{Positions, Reading};
 use std::fmt;
+use std::sync::Arc;
 
 /// The way, with what the kernel at its end is given.
 #[expect(clippy::large_enum_variant, reason = "one is chosen for a call and read at once")]
 pub(super) enum Route {
     /// Attention without a softmax, by sums over the keys.
     Linear,
-    /// The fused attention with a network of all heads' scores.
-    Network(Attention),
-    /// The fused attention with slopes that q and k decide.
-    Slopes(SlopeGates, Attention),
+    /// The fused attention with terms that are made of q and k.
+    Added(Arc<dyn TermsOf>, Attention),
     /// The kernel for keys that the rows between reflect, and what multiplies the queries before it.
     Reflections(PathAttention, Option<Tensor<4>>),
     /// The fused attention, with one or two pairs of position maps.
@@ -76,10 +75,7 @@ impl Route {
                 alone.then_some(options)
             };
             let route = match reading.score_form(block) {
-                ScoreForm::Network(terms) => {
-                    alone().map(|options| Self::Network(Attention { terms, ..options }))
-                }
-                ScoreForm::Slopes(gates) => alone().map(|options| Self::Slopes(gates, options)),
+                ScoreForm::Added(added) => alone().map(|options| Self::Added(added, options)),
                 ScoreForm::Reflections(reflections) => {
                     reflected::described(reflections, scale, block, reading, device)
                         .map(|(options, factors)| Self::Reflections(options, factors))
@@ -144,8 +140,7 @@ pub fn route_in_words(reading: &Reading, layer: usize, positions: &Positions, wi
     of_any(reading, layer, positions, width, |route| match route {
         Route::Fused(_) if reading.attention() == AttentionKind::Softmax => "fused".to_owned(),
         Route::Fused(_) => format!("fused, with the weights of {}", reading.attention().name()),
-        Route::Network(_) => "fused, with the network of all heads' scores".to_owned(),
-        Route::Slopes(..) => "fused, with slopes that queries and keys decide".to_owned(),
+        Route::Added(added, _) => format!("fused, with {}", added.words()),
         Route::Reflections(..) => "fused, with the reflections of keys".to_owned(),
         Route::Linear => "fused, by sums over the keys".to_owned(),
         Route::Blocks(why) => format!("in blocks of queries, since {why}"),

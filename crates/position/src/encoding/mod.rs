@@ -17,7 +17,8 @@ use crate::summary::Summary;
 use crate::table::Longer;
 use burn::tensor::Tensor;
 use longwave_core::Result;
-use longwave_kernels::{Bias, Reflections, SlopeGates, Terms, VectorTable};
+use longwave_kernels::{Bias, Reflections, Terms, TermsOf, VectorTable};
+use std::sync::Arc;
 
 pub use capabilities::{BiasUse, Capabilities, Domain, HeadUse, HiddenUse, PositionUse, ScoreUse};
 pub use config::{Configure, Extrapolation};
@@ -30,6 +31,7 @@ pub use rows::{Dimensions, Heads, LayerInput, MAX_SIZE, QueryBlock, Rows, Traini
 
 /// What an encoding does to the scores of queries and keys, as fused attention reads it.
 #[derive(Clone, Debug, Default)]
+#[expect(clippy::large_enum_variant, reason = "one is made for a call and read at once")]
 pub enum ScoreForm {
     /// Nothing, or nothing that is described.
     #[default]
@@ -45,12 +47,9 @@ pub enum ScoreForm {
         /// Multiplies `q.k` beside the model's scale.
         factor: f64,
     },
-    /// What `scores` does, where it is a network of scores and biases by distance. [`Position::needs_scores`] stays true, since other
+    /// What `scores` does, where terms are made of q and k as they meet in the logits. [`Position::needs_scores`] stays true, since other
     /// encodings and extensions may act on the same scores.
-    Network(Terms),
-    /// What `scores` does, where it is a bias that falls with the distance by slopes which q and k decide, as they meet in the logits.
-    /// [`Position::needs_scores`] stays true here too.
-    Slopes(SlopeGates),
+    Added(Arc<dyn TermsOf>),
     /// What `scores` does, where it is the product of q with the keys as the rows between reflect them, of all rows of the input.
     /// [`Position::needs_scores`] stays true here too.
     Reflections(Reflections),

@@ -9,6 +9,7 @@ use super::kerple::{LEAST, logarithmic};
 use crate::per_layer::linear;
 use crate::prelude::*;
 use longwave_kernels::{PairNetwork, PairTerms, pair_network};
+use std::sync::Arc;
 
 keys! {
     /// Keys of `kind = "dape"`.
@@ -120,6 +121,6 @@ impl Position for Dape {
             return ScoreForm::Plain;
         }
         let bias = self.penalties(layer, &consecutive(block));
-        ScoreForm::Network(PairTerms { bias, network: self.network(layer) }.into())
+        ScoreForm::Added(Arc::new(PairTerms { bias, network: self.network(layer) }))
     }
 }

@@ -12,6 +12,7 @@ use super::alibi::slopes;
 use crate::prelude::*;
 use burn::tensor::activation::softplus;
 use longwave_kernels::SlopeGates;
+use std::sync::Arc;
 
 /// What decides the slope.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -139,7 +140,8 @@ impl Position for GrapeA {
         if !positions.consecutive() {
             return ScoreForm::Plain;
         }
-        ScoreForm::Slopes(self.slope_gates(block.rows.layer, positions.scale(), &block.input.device()))
+        let device = block.input.device();
+        ScoreForm::Added(Arc::new(self.slope_gates(block.rows.layer, positions.scale(), &device)))
     }
 }
 

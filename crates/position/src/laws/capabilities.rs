@@ -64,19 +64,14 @@ pub(super) fn of_scores(build: Build<'_>) -> Outcome {
                 capabilities.score_use
             )
         })?;
-        let of_scores =
-            matches!(form, ScoreForm::Network(_) | ScoreForm::Slopes(_) | ScoreForm::Reflections(_));
+        let of_scores = matches!(form, ScoreForm::Added(_) | ScoreForm::Reflections(_));
         ensure(!of_scores || needs_scores, || {
-            "a network of scores, slopes by q and k, and reflected keys need scores".to_owned()
+            "what is added to scores, and reflected keys, need scores".to_owned()
         })?;
         let v = || inputs.qkv[2].clone();
         let found = match form {
-            ScoreForm::Network(terms) => {
-                let options = Attention { terms, scale: SCALE, ..Attention::causal(1) };
-                Some(attention(q.clone(), k.clone(), v(), &options))
-            }
-            ScoreForm::Slopes(gates) => {
-                let terms = gates.terms(&q, &k);
+            ScoreForm::Added(added) => {
+                let terms = added.terms(&q, &k);
                 let options = Attention { terms, scale: SCALE, ..Attention::causal(1) };
                 Some(attention(q.clone(), k.clone(), v(), &options))
             }

@@ -81,8 +81,8 @@ impl Reading {
             || self.of(layer).filter(|(encoding, _)| encoding.capabilities().adds_vectors()).count() > 1
     }
 
-    /// Hooks (b) and (d), described: what the one encoding of the layer that describes something does to scores. A network of scores
-    /// takes all that acts on them, biases too, and so do slopes that q and k decide; reflected keys leave biases to others.
+    /// Hooks (b) and (d), described: what the one encoding of the layer that describes something does to scores. What is added to
+    /// scores takes all that acts on them, biases too; reflected keys leave biases to others.
     pub fn score_form(&self, block: QueryBlock<'_>) -> ScoreForm {
         let Rows { layer, positions, .. } = block.rows;
         let readers = || self.readers(layer, positions);
@@ -91,7 +91,7 @@ impl Reading {
             .find(|form| !matches!(form, ScoreForm::Plain))
             .unwrap_or_default();
         let (on_scores, also_biases) = match form {
-            ScoreForm::Network(_) | ScoreForm::Slopes(_) => (true, true),
+            ScoreForm::Added(_) => (true, true),
             ScoreForm::Reflections(_) => (true, false),
             _ => (false, false),
         };

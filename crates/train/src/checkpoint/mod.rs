@@ -162,7 +162,7 @@ pub fn encoded(
     let mut tensors: Vec<Stored> = Vec::new();
     let mut add = |group: &str, name: &str, shape: &[usize], value: Tensor<1>| -> Result<()> {
         let numbers = parameters::numbers(&format!("`{name}`"), value)?;
-        let bytes = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        let bytes = numbers.iter().map(|number| number.to_le_bytes()).collect::<Vec<_>>().into_flattened();
         tensors.push((format!("{group}{name}"), shape.to_vec(), bytes));
         Ok(())
     };

@@ -4,7 +4,7 @@
 //! arXiv:2512.07805). The slopes are made of q and k in plain operations: `slope_h softplus(vector_h · x)`.
 
 use super::slopes::{FIRST, add_slope, subtract_slope};
-use super::{KeyTable, OfLogits, Operands, Part, Room, ScoreTerm, Terms, TileTerm, by_row, of_head};
+use super::{KeyTable, OfLogits, Operands, Part, Room, ScoreTerm, Terms, TermsOf, TileTerm, by_row, of_head};
 use crate::attention::block::Tile;
 use crate::attention::reference::repeat_heads;
 use crate::attention::spec::{Shape, Sight};
@@ -30,11 +30,6 @@ pub struct SlopeGates {
 }
 
 impl SlopeGates {
-    /// The term of q `[batch, heads, queries, head_dim]` and k `[batch, key_heads, keys, head_dim]`, as they meet in the logits.
-    pub fn terms(&self, q: &Tensor<4>, k: &Tensor<4>) -> Terms {
-        self.slopes(q, k).into()
-    }
-
     /// The slope of each query and key, which broadcasts to `[batch, heads, queries, keys]`; `None` where neither decides.
     pub fn of_pairs(&self, q: &Tensor<4>, k: &Tensor<4>) -> Option<Tensor<4>> {
         self.slopes(q, k).of_pairs()
@@ -51,6 +46,16 @@ impl SlopeGates {
         let query = self.of_queries.as_ref().map(|vectors| slopes(q, vectors));
         let key = self.of_keys.as_ref().map(|vectors| slopes(k, vectors));
         GatedSlopes { query, key }
+    }
+}
+
+impl TermsOf for SlopeGates {
+    fn terms(&self, q: &Tensor<4>, k: &Tensor<4>) -> Terms {
+        self.slopes(q, k).into()
+    }
+
+    fn words(&self) -> &'static str {
+        "slopes that queries and keys decide"
     }
 }
 

@@ -72,6 +72,15 @@ impl Bias {
     }
 }
 
+/// What an encoding describes of its scores: makes terms of q and k, as they meet in the logits.
+pub trait TermsOf: Debug + Send + Sync {
+    /// For q `[batch, heads, queries, head_dim]` and k `[batch, key_heads, keys, head_dim]`.
+    fn terms(&self, q: &Tensor<4>, k: &Tensor<4>) -> Terms;
+
+    /// What they are, in words that go on from "with".
+    fn words(&self) -> &'static str;
+}
+
 /// The scores that terms are added to in plain operations; k has as many heads as q.
 pub(super) struct Scores<'a> {
     pub(super) q: &'a Tensor<4>,

@@ -8,7 +8,7 @@
 //! Time goes into the network: `3 heads * hidden` multiply-adds forward and `11 heads * hidden` backward for each pair.
 
 use super::by_distance::{ByDistance, reversed_rows};
-use super::{Part, ScoreTerm, Scores, Terms, TileTerm, add, summed};
+use super::{Part, ScoreTerm, Scores, Terms, TermsOf, TileTerm, add, summed};
 use crate::attention::block::{Operands, Run, Tile};
 use crate::attention::spec::{Shape, Sight};
 use crate::machine::autodiff::{tensor_of, values};
@@ -31,6 +31,16 @@ pub struct PairTerms {
 impl From<PairTerms> for Terms {
     fn from(terms: PairTerms) -> Self {
         Self(vec![Arc::new(terms)])
+    }
+}
+
+impl TermsOf for PairTerms {
+    fn terms(&self, _q: &Tensor<4>, _k: &Tensor<4>) -> Terms {
+        self.clone().into()
+    }
+
+    fn words(&self) -> &'static str {
+        "the network of all heads' scores"
     }
 }
 

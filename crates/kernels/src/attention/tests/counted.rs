@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::attention::block::pieces::tests::cut_small;
+use crate::attention::terms::CountedVectors;
 
 /// Vectors by count beside a case.
 #[derive(Clone, Copy, Debug)]

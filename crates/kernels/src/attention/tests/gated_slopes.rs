@@ -1,9 +1,9 @@
 //! Slopes of queries and keys, against their reference.
 
 use super::*;
-use crate::attention::SlopeGates;
 use crate::attention::block::pieces::tests::cut_small;
 use crate::attention::terms::GatedSlopes;
+use crate::attention::terms::{SlopeGates, TermsOf};
 
 /// Which slopes there are.
 const SIDES: [(bool, bool); 3] = [(true, false), (false, true), (true, true)];

@@ -18,6 +18,7 @@ use super::spec::Shape;
 use super::*;
 use crate::Precision;
 use crate::attention::normaliser::softmax::plain as plain_softmax;
+use crate::attention::terms::Terms;
 use crate::testing::{
     ROUNDING, assert_alike, assert_close, assert_matches, assert_matches_on, assert_matches_reference_on,
     assert_threads_change_no_bit, bits, by_reference, differentiate, flat, list, numbers, on_threads, padded,

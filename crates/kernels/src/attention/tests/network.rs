@@ -1,8 +1,8 @@
 //! A network of all heads' logits and biases, against its reference.
 
 use super::*;
-use crate::attention::PairTerms;
 use crate::attention::block::pieces::tests::cut_small;
+use crate::attention::terms::PairTerms;
 use crate::ops::pair_network::PairNetwork;
 
 const HIDDEN: usize = 6;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::attention::block::pieces::tests::cut_small;
-use crate::attention::{RelativeVectors, VectorTable};
+use crate::attention::terms::{RelativeVectors, VectorTable};
 
 /// Which vectors there are: for keys (with or without their bias), queries and values.
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,7 @@
 //! The checks of [`run`](super::run) take some seconds on a GPU, most of them to compile kernels. Before a training they run
 //! once for a device, its driver's version, the kernels and the version of this program; what they found lies in the
 //! folder of the cache, in `devices`, one small file each. A new driver is checked again, and so is a device whose file is
-//! damaged or removed.
+//! damaged or removed. `selfcheck` checks in any case, and what it finds counts from then on.
 
 use super::{Checked, Outcome, device, run};
 use longwave_core::{Error, Result, file, sealed_line};
@@ -55,18 +55,15 @@ impl Verdict {
         checked: &Checked,
         show: &mut dyn FnMut(&Outcome) -> Result<()>,
     ) -> Result<Self> {
-        let path = path(cache, identity);
-        if let Some(known) = read(&path, identity) {
-            return Ok(known);
+        match read(&path(cache, identity), identity) {
+            Some(known) => Ok(known),
+            None => Self::found(cache, identity, checked, show),
         }
-        let found = Self::find(identity, checked, show)?;
-        if let Err(error) = found.write(&path) {
-            tracing::warn!("{}; the next training checks the device again", error.message());
-        }
-        Ok(found)
     }
 
-    fn find(
+    /// The verdict of the checks, which are run, shown, and remembered below `cache`.
+    pub fn found(
+        cache: &Path,
         identity: &Identity,
         checked: &Checked,
         show: &mut dyn FnMut(&Outcome) -> Result<()>,
@@ -80,7 +77,11 @@ impl Verdict {
             show(outcome)
         })?;
         let repeatable = device::gives_the_same_twice(checked);
-        Ok(Self { format: FORMAT, identity: identity.clone(), checks, failed, repeatable })
+        let found = Self { format: FORMAT, identity: identity.clone(), checks, failed, repeatable };
+        if let Err(error) = found.write(&path(cache, identity)) {
+            tracing::warn!("{}; the next training checks the device again", error.message());
+        }
+        Ok(found)
     }
 
     fn write(&self, path: &Path) -> Result<()> {
@@ -165,7 +166,14 @@ mod tests {
         let path = path(cache.path(), &identity("1"));
         let text = file::read_text(&path).unwrap();
         file::write(&path, text.replace("\"checks\":", "\"checks\":1").as_bytes()).unwrap();
-        assert_eq!(checks("1"), (first, count));
+        assert_eq!(checks("1"), (first.clone(), count));
+        // What is asked for is checked in any case.
+        let mut count_anew = 0;
+        let found = Verdict::found(cache.path(), &identity("1"), &checked, &mut |_| {
+            count_anew += 1;
+            Ok(())
+        });
+        assert_eq!((found.unwrap(), count_anew), (first, count));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! `longwave selfcheck`: whether this machine computes right.
 
-use crate::interrupt;
 use crate::options::{Compute, introduce, parsed};
 use crate::output::{self, lines};
+use crate::{device_check, interrupt};
 use clap::Args;
 use longwave_bench::selfcheck::{self, Checked, parity};
 use longwave_core::memory_check::shown;
@@ -50,9 +50,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
     let (green, red, off) =
         if output::stdout_has_colours() { ("\u{1b}[32m", "\u{1b}[1;31m", "\u{1b}[0m") } else { ("", "", "") };
-    let checked = Checked { device: machine.device, reference: longwave_kernels::reference_in_use() };
     let mut count = 0;
-    let failed = selfcheck::run(&checked, &mut |outcome| {
+    let failed = device_check::anew(&machine, &mut |outcome| {
         interrupt::check("stopped; nothing is written")?;
         count += 1;
         let line = match &outcome.finding {
@@ -61,7 +60,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         };
         lines(&(line.trim_end().to_owned() + "\n"))
     })?;
-    let failed = failed + if arguments.full { table(&checked, arguments)? } else { 0 };
+    let failed =
+        failed + if arguments.full { table(&device_check::checked(&machine), arguments)? } else { 0 };
     if failed > 0 {
         return Err(selfcheck::failure(failed));
     }

@@ -34,6 +34,13 @@ fn table(device: &Device, shape: [usize; 3], layout: Layout, factor: f64) -> Rot
     table_of(device, &angles, shape, layout, factor)
 }
 
+/// The same table where the inputs are.
+fn beside(inputs: &[Tensor<1>], RotationTable { cos, sin, layout }: &RotationTable) -> RotationTable {
+    let device = inputs[0].clone().without_autodiff().device();
+    let [cos, sin] = [cos, sin].map(|part| part.clone().to_device(&device));
+    RotationTable { cos, sin, layout: *layout }
+}
+
 #[test]
 fn one_pair_by_hand() {
     let device = Device::flex();
@@ -82,7 +89,7 @@ fn rotate_agrees(device: &Device) {
                     &format!("{layout:?} {shape:?} {rows} {rotated} {apart}"),
                     &[numbers(1, shape.iter().product())],
                     |inputs| rotate(x(inputs), &table),
-                    |inputs| reference::rotate(x(inputs), &table),
+                    |inputs| reference::rotate(x(inputs), &beside(inputs, &table)),
                 );
             }
         }
@@ -153,7 +160,8 @@ fn split_agrees(device: &Device) {
                     },
                     |inputs| {
                         let packed = packed(inputs);
-                        whole(packed.clone(), reference::split_rotate(&packed, heads, q_table, k_table))
+                        let [q, k] = [q_table, k_table].map(|table| table.map(|table| beside(inputs, table)));
+                        whole(packed.clone(), reference::split_rotate(&packed, heads, q.as_ref(), k.as_ref()))
                     },
                 );
             }
@@ -177,7 +185,7 @@ fn odd_shapes(device: &Device) {
             &format!("{layout:?} {length} {head_dim}"),
             &[numbers(1, batch * 3 * length * head_dim)],
             |inputs| rotate(x(inputs), &table),
-            |inputs| reference::rotate(x(inputs), &table),
+            |inputs| reference::rotate(x(inputs), &beside(inputs, &table)),
         );
         for (heads, table) in [
             (Heads { query: 3, key_value: 1, head_dim }, Some(&table)),
@@ -190,7 +198,10 @@ fn odd_shapes(device: &Device) {
                 &format!("{heads:?} {layout:?} {length}"),
                 &[numbers(1, batch * length * heads.packed())],
                 |inputs| joined(split_rotate(packed(inputs), heads, table, table)),
-                |inputs| joined(reference::split_rotate(&packed(inputs), heads, table, table)),
+                |inputs| {
+                    let table = table.map(|table| beside(inputs, table));
+                    joined(reference::split_rotate(&packed(inputs), heads, table.as_ref(), table.as_ref()))
+                },
             );
         }
     }

@@ -12,6 +12,8 @@
 #   sh release/build.sh --target x86_64-unknown-linux-gnu.2.17
 #   sh release/build.sh --target aarch64-unknown-linux-gnu.2.17
 #
+# CARGO_OPTIONS may hold options for cargo, such as the --config that the project is compiled with already.
+#
 # TARGET is one of Rust's, then the oldest glibc that the program must run with. `release/zig-cc` links it, so that it can be newer
 # than the system that it is built on, or for another processor.
 set -eu
@@ -70,8 +72,8 @@ mkdir "$folder"
 cp "$program" "$folder/$exe"
 strip "$folder/$exe" 2>/dev/null || true
 cp README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE "$folder"
-cargo run --quiet --locked --package longwave-tests --bin longwave-pages -- "$folder"
-cargo run --quiet --locked --package longwave-tests --bin longwave-sbom >"$out/longwave-$version.sbom.json"
+cargo run ${CARGO_OPTIONS:-} --quiet --locked --package longwave-tests --bin longwave-pages -- "$folder"
+cargo run ${CARGO_OPTIONS:-} --quiet --locked --package longwave-tests --bin longwave-sbom >"$out/longwave-$version.sbom.json"
 tar -C "$stage" -czf "$out/$name.tar.gz" "$name"
 
 if command -v dpkg-deb >/dev/null; then

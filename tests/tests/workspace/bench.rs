@@ -78,7 +78,8 @@ fn selfcheck_lists_what_a_build_without_gpus_reaches() {
 #[test]
 fn selfcheck_compares_everything_in_a_table() {
     let project = Project::new();
-    let outcome = project.ok(&["selfcheck", "--device", "cpu", "--full", "--lengths", "24,37"]);
+    let full = ["selfcheck", "--device", "cpu", "--full", "--lengths", "24,37", "--precisions", "f32,bf16"];
+    let outcome = project.ok(&full);
     let (_, table) = outcome.stdout.split_once("\n\n").unwrap();
     let (table, end) = table.split_once("\n\n").unwrap();
     let lines: Vec<&str> = table.lines().collect();
@@ -92,10 +93,11 @@ fn selfcheck_compares_everything_in_a_table() {
     }
     assert!(end.ends_with("checks passed, and every line of the table\n"), "{end}");
 
-    let in_bf16 = ["selfcheck", "--device", "cpu", "--full", "--lengths", "24", "--precisions", "bf16"];
-    let outcome = project.ok(&in_bf16);
-    let models: Vec<&str> = outcome.stdout.lines().filter(|line| line.starts_with("| encoding: ")).collect();
-    assert!(models.len() >= 34 && models.iter().all(|line| line.contains(" | bf16 | ")), "{models:#?}");
+    let models = |precision: &str| {
+        let column = format!(" | {precision:4} | ");
+        lines.iter().filter(|line| line.starts_with("| encoding: ") && line.contains(&column)).count()
+    };
+    assert!(models("f32") >= 34 && models("bf16") == models("f32") && models("f16") == 0, "{table}");
     let other = project.refused(2, &["selfcheck", "--full", "--precisions", "f64"]);
     assert!(other.contains("it must be `f32`, `f16` or `bf16`"), "{other}");
 

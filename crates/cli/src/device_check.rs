@@ -21,7 +21,7 @@ pub(crate) fn before_reading(machine: &mut Machine) -> Result<()> {
 }
 
 /// Runs every check and shows each as it ends; the number that failed. What is found of a GPU is remembered.
-pub(crate) fn anew(machine: &Machine, show: &mut dyn FnMut(&Outcome) -> Result<()>) -> Result<usize> {
+pub(crate) fn run_checks(machine: &Machine, show: &mut dyn FnMut(&Outcome) -> Result<()>) -> Result<usize> {
     let checked = checked(machine);
     let Some(identity) = identity(machine) else { return selfcheck::run(&checked, show) };
     Ok(Verdict::found(&cache::default_folder(), &identity, &checked, show)?.failed.len())

@@ -18,9 +18,16 @@ fn train_until(project: &Project, folder: &str, asked: usize, device: &Device) -
     trainer::train_until_on(project, folder, asked, &[""; 0], device)
 }
 
-/// What `selfcheck` says, in the long form with its table, and the verdict that it leaves in a cache, by its path there. The checks take minutes in
-/// software: one run serves all tests.
-static SELFCHECK: LazyLock<(common::Outcome, String, String)> = LazyLock::new(|| {
+/// What a run of `selfcheck` printed and remembered.
+struct Selfcheck {
+    outcome: common::Outcome,
+    /// The file of the verdict, relative to a project.
+    path: String,
+    verdict: String,
+}
+
+/// One run of `selfcheck` for all tests, in the long form with its table: the checks take minutes on a driver in software.
+static SELFCHECK: LazyLock<Selfcheck> = LazyLock::new(|| {
     let project = Project::new();
     // Devices in software add up fewer pairs of tokens than a longer text has ("long columns").
     let table: &[&str] = if is_long() { &["--full", "--lengths", "37,96"] } else { &[] };
@@ -29,14 +36,13 @@ static SELFCHECK: LazyLock<(common::Outcome, String, String)> = LazyLock::new(||
     let [name] = folder.map(|entry| entry.unwrap().file_name()).collect::<Vec<_>>().try_into().unwrap();
     let path = format!(".cache/devices/{}", name.to_str().unwrap());
     let verdict = project.text(&path);
-    (outcome, path, verdict)
+    Selfcheck { outcome, path, verdict }
 });
 
 /// A project whose GPU is checked, and whose config names its folders in full, so that this process can read it too.
 fn project() -> Project {
     let project = Project::new();
-    let (_, path, verdict) = &*SELFCHECK;
-    project.write(path, verdict);
+    project.write(&SELFCHECK.path, &SELFCHECK.verdict);
     let folder = |name: &str| toml::Value::from(project.path(name).to_string_lossy().into_owned());
     let data = format!("corpus = {}\ncache = {}", folder("corpus"), folder("cache"));
     let config = common::CONFIG.replace("corpus = \"corpus\"", &data);
@@ -105,7 +111,7 @@ fn the_program_trains_evaluates_and_resumes() {
 
 /// Rewrites what is remembered of the GPU's checks.
 fn remember(project: &Project, change: impl Fn(&str) -> String) {
-    let path = &SELFCHECK.1;
+    let path = &SELFCHECK.path;
     let mut known: serde_json::Value = serde_json::from_str(&change(&project.text(path))).unwrap();
     known.as_object_mut().unwrap().remove("checksum");
     project.write(path, &(sealed_line::seal(&known.to_string()) + "\n"));
@@ -129,9 +135,9 @@ fn a_gpu_is_checked_once_before_it_trains_and_refused_if_it_computes_wrong() {
     let project = project();
     let train =
         ["train", "--config", "small.toml", "--device", "gpu", "--set", "train.steps=2", "--out", "run"];
-    std::fs::remove_file(project.path(&SELFCHECK.1)).unwrap();
+    std::fs::remove_file(project.path(&SELFCHECK.path)).unwrap();
     assert!(begins_to_check(&project, &train), "nothing is known of the GPU, and it trains unchecked");
-    project.write(&SELFCHECK.1, &SELFCHECK.2);
+    project.write(&SELFCHECK.path, &SELFCHECK.verdict);
     remember(&project, |text| text.replace("\"repeatable\":true", "\"repeatable\":false"));
     let known = project.ok(&train);
     assert!(!known.stderr.contains("checking  "), "{}", known.stderr);
@@ -245,7 +251,7 @@ fn selfcheck_lists_every_adapter_with_what_it_has() {
 #[test]
 fn everything_is_as_close_to_the_cpu_as_it_must_be() {
     let Some(_) = adapter("`longwave selfcheck`") else { return };
-    let (outcome, ..) = &*SELFCHECK;
+    let outcome = &SELFCHECK.outcome;
     let failed: Vec<&str> = outcome.stdout.lines().filter(|line| line.contains("FAIL")).collect();
     assert!(outcome.code == Some(0) && failed.is_empty(), "{failed:#?}\n{}", outcome.stderr);
     let count = |start: &str| outcome.stdout.lines().filter(|line| line.starts_with(start)).count();

@@ -51,7 +51,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let (green, red, off) =
         if output::stdout_has_colours() { ("\u{1b}[32m", "\u{1b}[1;31m", "\u{1b}[0m") } else { ("", "", "") };
     let mut count = 0;
-    let failed = device_check::anew(&machine, &mut |outcome| {
+    let failed = device_check::run_checks(&machine, &mut |outcome| {
         interrupt::check("stopped; nothing is written")?;
         count += 1;
         let line = match &outcome.finding {

@@ -1,4 +1,4 @@
-//! Text from files, made safe to show.
+//! Text from files, made safe to show or to type.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -27,6 +27,16 @@ pub fn shown_lines(text: &str) -> Cow<'_, str> {
         text.split('\n').map(shown).collect::<Vec<_>>().join("\n").into()
     } else {
         text.into()
+    }
+}
+
+/// A word quoted for a POSIX shell, where it needs it.
+pub fn quoted(word: &str) -> String {
+    let is_plain = |character: char| character.is_ascii_alphanumeric() || "/._-+=:,@%".contains(character);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
     }
 }
 
@@ -69,6 +79,12 @@ pub fn html(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_survive_a_shell() {
+        assert_eq!(quoted("/a/b-c.toml"), "/a/b-c.toml");
+        assert_eq!(quoted("it's here"), "'it'\\''s here'");
+    }
 
     #[test]
     fn what_changes_how_others_are_shown_is_replaced() {

@@ -5,6 +5,7 @@
 use crate::plan::Plan;
 use crate::store::Store;
 use crate::task::{self, StudyTask};
+use longwave_core::text::quoted;
 use longwave_core::{Error, Result, file};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -39,7 +40,7 @@ pub fn ready(study: &Submission<'_>, plan: &Plan, store: &Store, runs: &[usize])
         let task = StudyTask::new(run, job, store.folder(), study.threads, device);
         let path = task.write(&study.folder.join("tasks"))?;
         let program = std::iter::once(study.program.as_os_str().to_owned());
-        let words = program.chain(task::arguments(&path)).map(|word| shell(&word.to_string_lossy()));
+        let words = program.chain(task::arguments(&path)).map(|word| quoted(&word.to_string_lossy()));
         let command = words.collect::<Vec<_>>().join(" ");
         tasks.push(Ready { key: job.key.clone(), path, command });
     }
@@ -70,7 +71,7 @@ pub fn command(
             return Err(Error::interrupted("stopped between tasks")
                 .hint("the same command hands over what is still missing"));
         }
-        let (path, threads) = (shell(&task.path.to_string_lossy()), study.threads.to_string());
+        let (path, threads) = (quoted(&task.path.to_string_lossy()), study.threads.to_string());
         let line = filled(
             template,
             &[
@@ -238,7 +239,7 @@ fn batch_script(
         tasks - 1,
         study.threads,
         study.folder.join("slurm").display(),
-        shell(&list.to_string_lossy()),
+        quoted(&list.to_string_lossy()),
     )
 }
 
@@ -263,16 +264,6 @@ fn run(program: &str, arguments: &[&str]) -> Result<String> {
     Err(Error::failed(format!("`{program}` refused: {said}")).hint("see `sinfo`, and `--sbatch OPTION`"))
 }
 
-/// A word quoted for a POSIX shell, where it needs it.
-fn shell(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:,@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -281,12 +272,6 @@ mod tests {
 
     fn study(folder: &Path) -> Submission<'_> {
         Submission { name: "s", folder, program: Path::new("/bin/longwave"), threads: 2, devices: &DEVICES }
-    }
-
-    #[test]
-    fn words_survive_a_shell() {
-        assert_eq!(shell("/a/b-c.toml"), "/a/b-c.toml");
-        assert_eq!(shell("it's here"), "'it'\\''s here'");
     }
 
     #[test]
@@ -313,7 +298,7 @@ mod tests {
         let task = Ready { key: "abc".into(), path: "t.toml".into(), command: "echo done".into() };
         let template = format!(
             "echo {{key}} {{task}} {{threads}} {{name}} > {0}; {{command}} >> {0}",
-            shell(&out.to_string_lossy())
+            quoted(&out.to_string_lossy())
         );
         let store = Store::new(&folder.path().join("store"));
         let run = |template: &str, stop: bool| {

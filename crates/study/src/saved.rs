@@ -33,8 +33,7 @@ pub fn save(folder: &Path, study: &Study, plan: &Plan) -> Result<()> {
     let mut keys: Vec<&str> = plan.jobs().map(|(_, job)| job.key.as_str()).collect();
     keys.sort_unstable();
     keys.dedup();
-    let text = serde_json::to_string_pretty(&keys).map_err(|error| Error::failed(error.to_string()))?;
-    file::write(&folder.join(KEYS), text.as_bytes())?;
+    file::write(&folder.join(KEYS), written::json_lines("the keys of the study", &keys)?.as_bytes())?;
     let store = std::path::absolute(&study.store).map_err(|error| Error::io("find", &study.store, &error))?;
     let saved = Written {
         format: FORMAT,

@@ -54,7 +54,7 @@ impl Plan {
                     job.key
                 ))
                 .hint(format!(
-                    "remove `{}` to train it anew, or give the study the `train.validate_every` of the shorter run",
+                    "remove `{}` to train it again, or give the study the `train.validate_every` of the shorter run",
                     folder.display()
                 )));
             }

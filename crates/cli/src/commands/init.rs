@@ -5,8 +5,8 @@ use crate::output::{data, status};
 use crate::shipped::{FileKind, purpose};
 use clap::Args;
 use longwave_core::error::nearest;
+use longwave_core::text::quoted;
 use longwave_core::{Error, Result, file};
-use longwave_report::page::quoted;
 use std::path::{Path, PathBuf};
 
 /// List the configs and studies that the program carries, or write one to begin with

@@ -4,6 +4,7 @@ use super::folder::Run;
 use super::{Opening, Recipe};
 use crate::block::Block;
 use longwave_core::in_order::distinct;
+use longwave_core::text::quoted;
 use longwave_eval::{ResultRow, WINDOW_BASELINE, protocols};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -139,15 +140,6 @@ fn inline_table(value: &Value) -> String {
             format!("[{}]", items.iter().map(inline_table).collect::<Vec<_>>().join(", "))
         }
         other => other.to_string(),
-    }
-}
-
-pub fn quoted(word: &str) -> String {
-    let is_plain = |sign: char| sign.is_ascii_alphanumeric() || "_-./,=+:".contains(sign);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
     }
 }
 

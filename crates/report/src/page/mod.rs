@@ -18,7 +18,6 @@ use crate::table::Table;
 use crate::tensorboard;
 use charts::{of_readings, of_tables, training_chart, training_table};
 use how::How;
-pub use how::quoted;
 use longwave_core::{Error, Result, file};
 use longwave_eval::diagnostics::Explained;
 use longwave_eval::{Reference, ResultRow, reference};

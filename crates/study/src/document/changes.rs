@@ -67,7 +67,7 @@ pub(super) fn check_undone(axes: &[Axis]) -> Result<()> {
             let undone = |key: &&String| leaves.iter().any(|leaf| replaces(leaf, key));
             if let Some(key) = keys(earlier).iter().find(undone) {
                 return Err(Error::usage(format!(
-                    "the axis `{}` sets `{key}` anew, which the axis `{}` has set",
+                    "the axis `{}` sets `{key}`, which the axis `{}` has set already",
                     later.name, earlier.name
                 ))
                 .hint(

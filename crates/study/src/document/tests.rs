@@ -40,14 +40,14 @@ fn nothing_that_is_set_is_undone_in_silence() {
     let undone = message(&format!("{base}{axis}"));
     assert!(
         undone.starts_with(
-            "the axis `position` sets `position.base` anew, which the axis `position.base` has set"
+            "the axis `position` sets `position.base`, which the axis `position.base` has set already"
         ),
         "{undone}"
     );
     assert!(study(&format!("{axis}{base}")).is_ok(), "a single key changes what stands there");
     let steps = "[[axis]]\nname = \"again\"\nkey = \"train.steps\"\nvalues = [5, 6]\n";
     let twice = message(&format!("[[axis]]\nkey = \"train.steps\"\nvalues = [1, 2]\n{steps}"));
-    assert!(twice.starts_with("the axis `again` sets `train.steps` anew"), "{twice}");
+    assert!(twice.starts_with("the axis `again` sets `train.steps`, which"), "{twice}");
 }
 
 #[test]

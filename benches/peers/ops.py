@@ -1,4 +1,4 @@
-"""RoPE and attention alone in PyTorch, at the sizes of `longwave bench rope` and `longwave bench attention`.
+"""RoPE and attention alone in PyTorch, at the sizes of `cargo xtask bench rope` and `cargo xtask bench attention`.
 
     ops.py rope --elements N | attention --length N [--alibi]   [--mode eager|compile] [--device cpu|gpu] [--threads N] [--seconds S]
 

@@ -22,6 +22,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 CACHE = ROOT / ".cache"
 PYTHON = CACHE / "peers" / "bin" / "python"
 PROGRAM = ROOT / "target" / "debug" / "longwave"
+# Measures single operations.
+XTASK = ROOT / "target" / "debug" / "xtask"
 # The first steps make the optimizer's moments and fill the allocator; ours warm up once, PyTorch's twice.
 STEPS_SECONDS = 3
 # Losses of the same steps in f32, summed in another order, drift apart slowly. What is in bf16 is held against ours in f32.
@@ -70,8 +72,8 @@ def there():
     return ["--device", arguments.device, "--threads", arguments.threads]
 
 
-def ours(*command):
-    return measured([PROGRAM, "bench", *command, "--json", "--alone", *there()])
+def ours(*command, program=PROGRAM):
+    return measured([program, "bench", *command, "--json", "--alone", *there()])
 
 
 def torch(script, *command):
@@ -148,7 +150,7 @@ def operation(title, own_command, own_case, script_command):
     for index, direction in enumerate(["forward", "backward"]):
 
         def own():
-            records = ours(*own_command, "--seconds", arguments.seconds)
+            records = ours(*own_command, "--seconds", arguments.seconds, program=XTASK)
             return next(r for r in records if r["case"] == own_case and r["direction"] == direction)
 
         def peer(mode):
@@ -170,7 +172,7 @@ def attention():
 
 
 install()
-features = ["--features", "gpu,fusion,autotune"] if arguments.device == "gpu" else []
-subprocess.run(["cargo", "build", "-q", "-p", "longwave", *features], cwd=ROOT, check=True)
+features = ["--features", "longwave/gpu,longwave/autotune"] if arguments.device == "gpu" else []
+subprocess.run(["cargo", "build", "-q", "-p", "longwave", "-p", "xtask", *features], cwd=ROOT, check=True)
 for each in arguments.what or ["train", "long", "rope", "attention"]:
     {"train": train, "long": long, "rope": rope, "attention": attention}[each]()

@@ -1,12 +1,9 @@
 //! Measures the program on the machine at hand: how fast it is, and whether it computes right.
 //!
-//! - [`rope`], [`attention`], [`train`], [`eval`]: one benchmark each, as [`Record`]s.
-//! - [`growth`]: how the time of a token grows with the length and the width, with a fit and charts.
-//! - [`scaling`]: what more threads give.
+//! - [`train`], [`eval`]: one benchmark each, as [`Record`]s. Those of single operations are in `xtask`.
 //! - [`laws`]: what must hold of the encodings, extensions, protocols and metrics that a program registers.
 //! - [`record`]: one measurement, as a line of JSON or of a table.
 //! - [`clock`]: times of several subjects, taken in turn.
-//! - [`copy`]: how fast the device copies, which whatever only moves numbers is measured against.
 //! - [`peak_memory`]: the most memory that a piece of work holds.
 //! - [`export`]: what another program needs to train the same model on the same batches.
 //! - [`selfcheck`]: kernels against references, the device against the CPU, encodings against their laws.
@@ -14,21 +11,15 @@
 // A test fails by a panic, and holds numbers that are exact.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
-pub mod attention;
 pub mod clock;
-pub mod copy;
 pub mod eval;
 pub mod export;
-pub mod growth;
 pub mod laws;
+pub mod numbers;
 pub mod peak_memory;
 pub mod record;
-pub mod rope;
-pub mod scaling;
 pub mod selfcheck;
 pub mod train;
-
-mod numbers;
 
 pub use clock::Clock;
 pub use record::{Direction, Record, table};
@@ -52,7 +43,7 @@ pub struct Bench {
 
 impl Bench {
     /// Lets the kernels run that were asked for, after a reference was timed.
-    fn asked_kernels(&self) {
+    pub fn asked_kernels(&self) {
         longwave_kernels::use_reference(self.reference);
     }
 }

@@ -54,7 +54,7 @@ pub fn run(
 }
 
 /// Times training steps alone.
-pub(crate) fn step(bench: &Bench, config: &RunConfig, dataset: &Dataset) -> Result<Record> {
+pub fn step(bench: &Bench, config: &RunConfig, dataset: &Dataset) -> Result<Record> {
     let resolved = config.model.resolve(dataset.tokenizer().vocab_size(), config.train.length)?;
     let run = Run { folder: PathBuf::new(), config: config.clone(), hash: String::new() };
     let times = bench.clock.time(&mut [steps(bench, &run, dataset, &resolved, bench.reference)?])?;

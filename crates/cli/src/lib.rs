@@ -17,6 +17,8 @@ mod device_check;
 mod interrupt;
 mod keys;
 mod logs;
+#[doc(hidden)]
+pub mod measuring;
 mod options;
 mod output;
 mod paint;

@@ -1,12 +1,11 @@
-//! `bench growth`: how the time of a token grows with the length of a text, and with the width of the model.
+//! `cargo xtask bench growth`: how the time of a token grows with the length of a text, and with the width of the model.
 //!
 //! Reading: one pass over texts of each length. A token costs as much in any text, but for attention, where it
 //! meets all tokens before it: `t(n) = a + b n`. Training: one step at each width, with heads of the config's width.
 //! Whatever goes through a row once grows with the width, and the products of weights with its square:
 //! `t(w) = a w + b w²`. Both are fitted as `t / x^k = a + b x`, by least squares of relative deviations.
 
-use crate::record::Record;
-use crate::{Bench, eval, train};
+use longwave_bench::{Bench, Record, eval, train};
 use longwave_core::{Error, Result};
 use longwave_data::Dataset;
 use longwave_position::Dimensions;
@@ -16,13 +15,13 @@ use longwave_train::RunConfig;
 use std::fmt::Write;
 
 /// Lengths that are read unless others are asked for.
-pub const LENGTHS: [usize; 8] = [128, 256, 512, 1024, 2048, 4096, 8192, 16_384];
+pub(crate) const LENGTHS: [usize; 8] = [128, 256, 512, 1024, 2048, 4096, 8192, 16_384];
 /// Widths that are trained unless others are asked for.
-pub const WIDTHS: [usize; 6] = [64, 128, 192, 256, 384, 512];
+pub(crate) const WIDTHS: [usize; 6] = [64, 128, 192, 256, 384, 512];
 
 /// What grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum By {
+pub(crate) enum By {
     Length,
     /// A training step, with the width of the model.
     Width,
@@ -30,7 +29,7 @@ pub enum By {
 
 impl By {
     /// The file name of the chart, and what the axis measures.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Length => "length",
             Self::Width => "width",
@@ -56,19 +55,19 @@ impl By {
 
 /// Times of a token against what they grow with, and the two terms that they are made of.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Curve {
+pub(crate) struct Curve {
     /// What grows.
-    pub by: By,
+    pub(crate) by: By,
     /// What was measured, in words.
-    pub setting: String,
+    pub(crate) setting: String,
     /// Length or width, and seconds per token in the fastest run; ascending.
-    pub points: Vec<(f64, f64)>,
+    pub(crate) points: Vec<(f64, f64)>,
     /// The same for the matrix products of a training step alone; empty for reading.
-    pub products: Vec<(f64, f64)>,
+    pub(crate) products: Vec<(f64, f64)>,
     /// a of the fit, in seconds.
-    pub lower: f64,
+    pub(crate) lower: f64,
     /// b of the fit, in seconds.
-    pub higher: f64,
+    pub(crate) higher: f64,
 }
 
 impl Curve {
@@ -78,22 +77,22 @@ impl Curve {
     }
 
     /// Seconds per token by the fit.
-    pub fn fitted(&self, x: f64) -> f64 {
+    pub(crate) fn fitted(&self, x: f64) -> f64 {
         x.powi(self.by.common()) * (self.lower + self.higher * x)
     }
 
     /// Where both terms of the fit are equal, if they ever are.
-    pub fn crossing(&self) -> Option<f64> {
+    pub(crate) fn crossing(&self) -> Option<f64> {
         (self.lower > 0.0 && self.higher > 0.0).then(|| self.lower / self.higher)
     }
 
     /// The slope of log time against log x, by least squares over all points.
-    pub fn slope(&self) -> f64 {
+    pub(crate) fn slope(&self) -> f64 {
         slope(&self.points)
     }
 
     /// The slope of the fit at the last point.
-    pub fn last_slope(&self) -> f64 {
+    pub(crate) fn last_slope(&self) -> f64 {
         let last = self.points.last().map_or(0.0, |point| point.0);
         f64::from(self.by.common()) + self.share(last)
     }
@@ -104,12 +103,12 @@ impl Curve {
     }
 
     /// The largest relative deviation of a point from the fit.
-    pub fn deviation(&self) -> f64 {
+    pub(crate) fn deviation(&self) -> f64 {
         self.points.iter().map(|&(x, t)| (t / self.fitted(x) - 1.0).abs()).fold(0.0, f64::max)
     }
 
     /// The fit in words.
-    pub fn summary(&self) -> String {
+    pub(crate) fn summary(&self) -> String {
         let name = self.by.name();
         let [low, high] = self.by.terms();
         let mut text = format!(
@@ -129,7 +128,7 @@ impl Curve {
     }
 
     /// The chart: what was measured, the fit, and where its terms are equal.
-    pub fn chart(&self) -> Chart {
+    pub(crate) fn chart(&self) -> Chart {
         let point = |(x, seconds): (f64, f64)| Point { x, y: 1e6 * seconds, bar: None };
         let series =
             |name: &str, points: Vec<Point>, style, role| Series { name: name.into(), points, style, role };
@@ -159,7 +158,7 @@ impl Curve {
     }
 
     /// The points as a Markdown table, with the fit and its larger term's share.
-    pub fn table(&self) -> String {
+    pub(crate) fn table(&self) -> String {
         let alone = (!self.products.is_empty()).then_some("products alone");
         let names = [self.by.name(), "us per token"].into_iter().chain(alone);
         let names = names.chain(["fit", "share of the steeper term"]);
@@ -175,7 +174,7 @@ impl Curve {
 }
 
 /// Measures both curves with one config. Nothing is trained, and no peer is timed.
-pub fn run(
+pub(crate) fn run(
     bench: &Bench,
     config: &RunConfig,
     dataset: &Dataset,
@@ -278,8 +277,6 @@ fn slope(points: &[(f64, f64)]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{alone, bench};
-    use crate::train::tests::small;
 
     fn close(a: f64, b: f64) -> bool {
         (a - b).abs() < 1e-9 * b.abs()
@@ -287,7 +284,6 @@ mod tests {
 
     #[test]
     fn the_terms_of_an_exact_curve_are_found() {
-        let _alone = alone();
         let xs = [64.0, 128.0, 512.0, 4096.0];
         let reading = xs.map(|x| (x, 1e-5 + 2e-8 * x)).to_vec();
         let curve = Curve::new(By::Length, "s".into(), reading, Vec::new());
@@ -308,7 +304,6 @@ mod tests {
 
     #[test]
     fn a_chart_shows_points_fit_and_crossing() {
-        let _alone = alone();
         let points = vec![(128.0, 1e-5), (1024.0, 2e-5), (8192.0, 9e-5)];
         let chart = Curve::new(By::Length, "rope".into(), points.clone(), points.clone()).chart();
         let names: Vec<&str> = chart.series.iter().map(|series| series.name.as_str()).collect();
@@ -319,28 +314,5 @@ mod tests {
         assert_eq!(chart.series[0].points[1].y, 20.0);
         let table = Curve::new(By::Length, "rope".into(), points, Vec::new()).table();
         assert!(table.lines().nth(2).unwrap().starts_with("| 128 | 10.00 |"), "{table}");
-    }
-
-    #[test]
-    fn both_curves_are_measured() {
-        let _alone = alone();
-        let (_folder, config, dataset) = small();
-        let mut records = Vec::new();
-        let mut measure = |lengths: &[usize], widths: &[usize]| {
-            run(&bench(), &config.run, &dataset, [lengths, widths], &mut |record| {
-                records.push(record);
-                Ok(())
-            })
-        };
-        let [reading, training] = measure(&[512, 16], &[16, 32]).unwrap();
-        assert_eq!(reading.points.iter().map(|point| point.0).collect::<Vec<_>>(), [16.0, 512.0]);
-        assert_eq!((training.points.len(), training.products.len()), (2, 2));
-        assert!(training.points.iter().zip(&training.products).all(|(step, alone)| alone.1 < step.1));
-        let error = measure(&[16, 16], &[16, 32]).unwrap_err();
-        assert!(error.message().contains("--lengths"), "{}", error.message());
-        let error = measure(&[16, 32], &[16, 20]).unwrap_err();
-        assert_eq!((error.exit_code(), error.message().contains("multiple of 8")), (2, true));
-        assert_eq!(records.len(), 2 + 2 * 2);
-        assert!(records.iter().all(|record| record.bench == "growth"));
     }
 }

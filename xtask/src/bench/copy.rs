@@ -7,9 +7,9 @@
     reason = "a copy into fresh memory writes it once, as those do that are compared with it"
 )]
 
-use crate::clock::{Subject, subject};
-use crate::numbers;
-use burn::tensor::Device;
+use longwave::burn::tensor::Device;
+use longwave_bench::clock::{Subject, subject};
+use longwave_bench::numbers;
 use rayon::prelude::*;
 
 /// A copy of `elements` f32 numbers: as many are read as are written.
@@ -17,7 +17,7 @@ use rayon::prelude::*;
 /// On the CPU all threads copy their share, by the system's own `memcpy`, into a new buffer: the copy gets
 /// its output as every operation does, from an allocator that holds the buffer of the run before. Elsewhere a
 /// kernel that changes nothing writes a new tensor.
-pub fn copy(elements: usize, device: &Device) -> Subject<'_> {
+pub(crate) fn copy(elements: usize, device: &Device) -> Subject<'_> {
     if *device == Device::flex() {
         let from = numbers::values("copy", elements);
         let share = elements.div_ceil(rayon::current_num_threads()).max(1);

@@ -1,21 +1,20 @@
-//! `bench rope`: the rotation, and the split of packed projections with the rotation of q and k.
+//! `cargo xtask bench rope`: the rotation, and the split of packed projections with the rotation of q and k.
 //!
 //! n numbers are read and n written, forward and backward, besides a table of `length x head_dim` numbers:
 //! 8 n bytes. The peer is `x cos + turned(x) sin` by burn's own operations, for the split after the slices and transposes that
 //! a model built from these would make.
 
-use crate::clock::{Subject, Timing, subject};
-use crate::copy::copy;
-use crate::record::{Direction, Record};
-use crate::{Bench, numbers};
-use burn::tensor::{Device, Tensor};
+use super::copy::copy;
+use longwave::burn::tensor::{Device, Tensor};
+use longwave_bench::clock::{Subject, Timing, subject};
+use longwave_bench::{Bench, Direction, Record, numbers};
 use longwave_core::{Error, Result};
 use longwave_kernels::{Heads, Layout, RotationTable, rotate, split_rotate, with_gradients};
 use longwave_position::Positions;
 use longwave_position::frequency::{Frequencies, Rotation};
 
 /// Numbers of q (or of packed q, k and v) that are measured unless others are asked for.
-pub const ELEMENTS: [usize; 7] = [1 << 18, 1 << 19, 1 << 20, 1 << 21, 1 << 22, 1 << 23, 1 << 24];
+pub(crate) const ELEMENTS: [usize; 7] = [1 << 18, 1 << 19, 1 << 20, 1 << 21, 1 << 22, 1 << 23, 1 << 24];
 
 /// Tokens of a sequence.
 const LENGTH: usize = 128;
@@ -53,7 +52,11 @@ impl Case {
 }
 
 /// Measures every case at every size, forward and backward.
-pub fn run(bench: &Bench, elements: &[usize], show: &mut dyn FnMut(Record) -> Result<()>) -> Result<()> {
+pub(crate) fn run(
+    bench: &Bench,
+    elements: &[usize],
+    show: &mut dyn FnMut(Record) -> Result<()>,
+) -> Result<()> {
     if let Some(wrong) = elements.iter().find(|&&elements| elements == 0 || elements % PACKED != 0) {
         let near = wrong.div_ceil(PACKED).max(1) * PACKED;
         return Err(Error::value("--elements", wrong, format!("it must be a multiple of {PACKED}"))
@@ -199,50 +202,13 @@ fn measured<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{alone, bench};
-
-    #[test]
-    fn every_case_is_measured_in_both_directions() {
-        let _alone = alone();
-        let mut records = Vec::new();
-        run(&bench(), &[PACKED], &mut |record| {
-            records.push(record);
-            Ok(())
-        })
-        .unwrap();
-        assert_eq!(records.len(), 2 * (1 + Case::ALL.len()));
-        for record in &records {
-            assert_eq!((record.bench, record.elements), ("rope", Some(PACKED)));
-            assert!(record.seconds > 0.0 && record.seconds_min <= record.seconds);
-            let table = if record.case == "copy" { 0 } else { 4 * LENGTH * HEADS.head_dim };
-            assert_eq!(record.bytes, Some((8 * PACKED + table) as u64), "{}", record.case);
-            assert_eq!(record.copy_fraction, Some(records_copy(&records, record) / record.seconds));
-            assert_eq!(record.reference.is_some(), record.case != "copy");
-        }
-        // The output is the only large thing that is allocated: 4 bytes a number.
-        let forward = records.iter().find(|record| record.case == "rotate, half").unwrap();
-        assert!(forward.peak_bytes.unwrap().abs_diff(4 * PACKED as u64) < 1 << 16, "{forward:?}");
-    }
-
-    fn records_copy(records: &[Record], of: &Record) -> f64 {
-        let copy = |r: &&Record| r.case == "copy" && r.direction == of.direction;
-        records.iter().find(copy).unwrap().seconds
-    }
 
     #[test]
     fn the_peer_computes_the_same() {
-        let _alone = alone();
         let x = numbers::tensor::<4>("x", [1, 2, LENGTH, HEADS.head_dim], &Device::flex());
         let ours = rotate(x.clone(), &table(Layout::Half, &Device::flex()));
         let difference: f32 =
             (ours - peer_rotated(x, &peer_tables(&Device::flex()))).abs().max().into_scalar();
         assert!(difference < 1e-4, "{difference}");
-    }
-
-    #[test]
-    fn a_size_must_be_whole_sequences() {
-        let _alone = alone();
-        let error = run(&bench(), &[1000], &mut |_| Ok(())).unwrap_err();
-        assert_eq!((error.exit_code(), error.hint_text()), (2, Some("use 65536")));
     }
 }

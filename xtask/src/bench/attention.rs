@@ -1,23 +1,22 @@
-//! `bench attention`: causal attention over lengths, alone, with `ALiBi` and with `ReRoPE`: time and peak memory.
+//! `cargo xtask bench attention`: causal attention over lengths, alone, with `ALiBi` and with `ReRoPE`: time and peak memory.
 //!
 //! The peer is burn's own attention with causal masking; `ALiBi` reaches it as a bias tensor of
 //! `[1, heads, length, length]`, the only form it takes. Two rotations it does not take: there the peer is what plain
 //! tensor operations make of them, as `ReRoPE` was published: both products in full, a choice, softmax. Where its
 //! scores would need more than 2 GiB there is none.
 
-use crate::clock::{Subject, subject};
-use crate::record::{Direction, Record};
-use crate::{Bench, numbers};
-use burn::tensor::module::attention as burn_attention;
-use burn::tensor::ops::AttentionModuleOptions;
-use burn::tensor::{Device, Tensor, TensorData};
+use longwave::burn::tensor::module::attention as burn_attention;
+use longwave::burn::tensor::ops::AttentionModuleOptions;
+use longwave::burn::tensor::{Device, Tensor, TensorData};
+use longwave_bench::clock::{Subject, subject};
+use longwave_bench::{Bench, Direction, Record, numbers};
 use longwave_core::{Error, Result};
 use longwave_kernels::{
     Attention, Bias, attention, attention_by_distance, normalise, use_reference, with_gradients,
 };
 
 /// Lengths that are measured unless others are asked for.
-pub const LENGTHS: [usize; 8] = [128, 256, 512, 1024, 2048, 4096, 8192, 16_384];
+pub(crate) const LENGTHS: [usize; 8] = [128, 256, 512, 1024, 2048, 4096, 8192, 16_384];
 
 const HEADS: usize = 4;
 const HEAD_DIM: usize = 64;
@@ -95,7 +94,11 @@ fn border(q: &Tensor<4>) -> usize {
 }
 
 /// Measures every length, forward and backward.
-pub fn run(bench: &Bench, lengths: &[usize], show: &mut dyn FnMut(Record) -> Result<()>) -> Result<()> {
+pub(crate) fn run(
+    bench: &Bench,
+    lengths: &[usize],
+    show: &mut dyn FnMut(Record) -> Result<()>,
+) -> Result<()> {
     if lengths.contains(&0) {
         return Err(Error::value("--lengths", 0, "it must be at least 1"));
     }
@@ -207,51 +210,17 @@ fn measured<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{alone, bench};
-
-    #[test]
-    fn every_length_bias_and_direction_is_measured() {
-        let _alone = alone();
-        let mut records = Vec::new();
-        run(&bench(), &[64, 100], &mut |record| {
-            records.push(record);
-            Ok(())
-        })
-        .unwrap();
-        let cases: Vec<&str> = records.iter().map(|record| record.case.as_str()).collect();
-        assert_eq!(cases.len(), 12);
-        for case in ["32 x 64, none", "20 x 100, alibi", "32 x 64, rerope"] {
-            assert!(cases.contains(&case), "{cases:?}");
-        }
-        for record in &records {
-            assert!(record.speedup.is_some() && record.peak_bytes.is_some(), "{record:?}");
-            assert_eq!(record.copy_fraction, None);
-        }
-        assert_eq!(records[0].tokens, Some(2048));
-        assert!(run(&bench(), &[0], &mut |_| Ok(())).is_err());
-    }
-
-    /// Twice the length takes twice the memory, not four times.
-    #[test]
-    fn memory_is_linear_in_the_length() {
-        let _alone = alone();
-        let alone = Bench { alone: true, ..bench() };
-        for with in [With::Alibi, With::ReRope] {
-            for direction in [Direction::Forward, Direction::Backward] {
-                let once = |length| measure(&alone, length, with, direction).unwrap().peak_bytes.unwrap();
-                // What two threads hold at once depends on when they run.
-                let peak = |length| (0..3).map(|_| once(length)).min().unwrap();
-                let (short, long) = (peak(2048), peak(4096));
-                assert!(long < 5 * short / 2, "{with:?}, {direction:?}: {short} {long}");
-            }
-        }
-    }
 
     #[test]
     fn the_peer_computes_the_same() {
-        let _alone = alone();
         let device = Device::flex();
-        let bench = bench();
+        let bench = Bench {
+            device: device.clone(),
+            device_name: "CPU".to_owned(),
+            clock: longwave_bench::Clock::default(),
+            reference: false,
+            alone: false,
+        };
         let shape = [1, HEADS, 37, HEAD_DIM];
         let [q, k, v] = ["q", "k", "v"].map(|name| numbers::tensor::<4>(name, shape, &device));
         for with in [With::Nothing, With::Alibi] {

@@ -1,27 +1,23 @@
-//! `bench scaling`: what more threads give.
+//! `cargo xtask bench scaling`: what more threads give.
 //!
 //! Training steps of a config, and one pass over a long text, on 1, 2, 4, .. threads.
 
-use crate::clock::Timing;
-use crate::record::Record;
-use crate::{Bench, eval, train};
+use longwave::burn::tensor::Device;
+use longwave_bench::clock::Timing;
+use longwave_bench::{Bench, Record, eval, train};
 use longwave_core::{Error, Result};
 use longwave_data::Dataset;
 use longwave_train::RunConfig;
 
 /// The long text's tokens, unless asked for otherwise.
-pub const LENGTH: usize = 16_384;
+pub(crate) const LENGTH: usize = 16_384;
 
 /// Rounds over all numbers of threads: a machine's speed wanders.
 const ROUNDS: usize = 3;
 const ONE: &str = "one thread";
 
-pub fn threads() -> usize {
-    rayon::current_num_threads()
-}
-
 /// Times training steps and one pass over a text of `length` tokens on each number of threads up to `most`.
-pub fn run(
+pub(crate) fn run(
     bench: &Bench,
     config: &RunConfig,
     dataset: &Dataset,
@@ -30,7 +26,7 @@ pub fn run(
     show: &mut dyn FnMut(Record) -> Result<()>,
 ) -> Result<()> {
     let bench = Bench { alone: true, ..bench.clone() };
-    if bench.device != burn::tensor::Device::flex() {
+    if bench.device != Device::flex() {
         return Err(Error::value("--device", &bench.device_name, "threads are those of the CPU")
             .hint("use `--device cpu`"));
     }
@@ -89,29 +85,9 @@ fn over_rounds(records: &[Record]) -> Timing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Direction;
-    use crate::testing::{alone, bench};
-    use crate::train::tests::small;
 
     #[test]
     fn threads_are_doubled_up_to_all() {
-        let _alone = alone();
         assert_eq!((counts(1), counts(2), counts(6)), (vec![1], vec![1, 2], vec![1, 2, 4, 6]));
-    }
-
-    #[test]
-    fn every_number_of_threads_is_measured() {
-        let _alone = alone();
-        let (_folder, config, dataset) = small();
-        let mut records = Vec::new();
-        run(&bench(), &config.run, &dataset, 64, 3, &mut |record| {
-            records.push(record);
-            Ok(())
-        })
-        .unwrap();
-        let threads: Vec<usize> = records.iter().map(|record| record.threads).collect();
-        assert_eq!(threads, [1, 2, 3, 1, 2, 3]);
-        assert_eq!((records[0].direction, records[3].direction), (Direction::Step, Direction::Forward));
-        assert!(records.iter().all(|record| record.speedup.is_some() == (record.threads > 1)));
     }
 }

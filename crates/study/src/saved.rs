@@ -23,6 +23,9 @@ struct Written {
     /// `cpu` or `gpu`.
     device: String,
     store: String,
+    /// The same from the study's folder, where both are below the folder that the program ran in: a project may be moved or copied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    store_from_here: Option<String>,
     study: Table,
     base: Table,
     /// Content hashes of corpora by their `[data]`.
@@ -38,6 +41,7 @@ pub fn save(folder: &Path, study: &Study, plan: &Plan) -> Result<()> {
     let saved = Written {
         format: FORMAT,
         device: plan.device.clone(),
+        store_from_here: from_here(folder, &store).map(|path| path.to_string_lossy().into_owned()),
         store: store.to_string_lossy().into_owned(),
         study: study.source.document.clone(),
         base: study.source.base.clone(),
@@ -45,6 +49,14 @@ pub fn save(folder: &Path, study: &Study, plan: &Plan) -> Result<()> {
     };
     let text = written::toml("the study", &saved)?;
     file::write(&folder.join(FILE), text.as_bytes())
+}
+
+/// The way from a folder to a store, where both are below the working folder.
+fn from_here(folder: &Path, store: &Path) -> Option<PathBuf> {
+    let project = std::env::current_dir().ok()?;
+    let folder = std::path::absolute(folder).ok()?;
+    let up = folder.strip_prefix(&project).ok()?.components().map(|_| "..");
+    Some(up.collect::<PathBuf>().join(store.strip_prefix(&project).ok()?))
 }
 
 /// The keys of the runs that the study of a folder had when it ran or was collected last; none where it did neither.
@@ -69,7 +81,8 @@ pub fn folder_of(path: &Path) -> Option<PathBuf> {
     is_study(parent).then(|| parent.to_owned())
 }
 
-/// Reads the study of a folder and plans it again. Its store is where it was, or where its file says.
+/// Reads the study of a folder and plans it again. Its store is that of the same project, wherever this was moved or copied; else where it was, or
+/// where the study's file says.
 pub fn load(folder: &Path) -> Result<(Study, Plan)> {
     let path = folder.join(FILE);
     let damaged = |error: &dyn std::fmt::Display| {
@@ -85,8 +98,9 @@ pub fn load(folder: &Path) -> Result<(Study, Plan)> {
     }
     let written: Written = read(&table, "").map_err(|error| damaged(&error.message()))?;
     let mut study = Study::from_table(written.study, &|_| Ok(written.base.clone()))?;
-    let store = PathBuf::from(written.store);
-    if store.is_dir() {
+    let from_here = written.store_from_here.map(|path| folder.join(path));
+    let stores = from_here.into_iter().chain([PathBuf::from(written.store)]);
+    if let Some(store) = stores.filter_map(|store| store.canonicalize().ok()).find(|store| store.is_dir()) {
         study.store = store;
     }
     let plan = Plan::new(&study, &written.device, &mut |content| {

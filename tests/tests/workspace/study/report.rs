@@ -28,6 +28,20 @@ fn a_report_of_a_study_keeps_its_axes_and_claims() {
 }
 
 #[test]
+fn a_moved_project_reads_its_own_store() {
+    let project = project(STUDY);
+    study(&project, &[]).done();
+    let before = results(&project);
+    std::fs::create_dir(project.path("moved")).unwrap();
+    std::fs::rename(project.path("runs"), project.path("moved/runs")).unwrap();
+    // What stands in the old place now is another project's.
+    std::fs::create_dir_all(project.path("runs/store")).unwrap();
+    project.write("moved/runs/studies/two/results.csv", "lost");
+    project.ok(&["report", "moved/runs/studies/two"]);
+    assert_eq!(project.read("moved/runs/studies/two/results.csv"), before[0]);
+}
+
+#[test]
 fn what_cannot_be_reported_again_is_left_alone() {
     let project = project(STUDY);
     study(&project, &[]).done();

@@ -103,17 +103,15 @@ pub fn drawings(picture: &Picture) -> Vec<Drawing> {
     drawings
 }
 
-/// How it is read, as a subtitle.
+/// How it is read, as a subtitle, and in which layer where these differ.
 fn reading(picture: &Picture) -> String {
-    if picture.length == picture.train_length && picture.extend.kind() == "direct" {
-        return format!("L = {}", picture.train_length);
-    }
-    format!(
-        "trained at L = {}, read at {} as {}",
-        picture.train_length,
-        picture.length,
-        picture.extend.kind()
-    )
+    let Picture { train_length, length, extend, shown_layer, .. } = picture;
+    let read = if length == train_length && extend.kind() == "direct" {
+        format!("L = {train_length}")
+    } else {
+        format!("trained at L = {train_length}, read at {length} as {}", extend.kind())
+    };
+    shown_layer.map_or(read.clone(), |layer| format!("{read}; layer {layer}"))
 }
 
 fn chart(picture: &Picture, title: String, [x, y]: [Axis; 2], series: Vec<Series>) -> Chart {

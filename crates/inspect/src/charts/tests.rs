@@ -81,3 +81,14 @@ fn a_bias_has_a_line_for_every_head_and_a_mark_at_the_training_length() {
     let heads = drawings.iter().filter(|drawing| drawing.file.starts_with("logits-head-")).count();
     assert_eq!(heads, 2);
 }
+
+#[test]
+fn a_chart_names_the_layer_that_it_shows_where_each_has_its_own() {
+    let subtitle = |position: &str| {
+        let drawings = drawings(&looked_at(position, 16, "direct")[0]);
+        let Form::Chart(chart) = &drawings[0].form else { panic!("{drawings:?}") };
+        chart.subtitle.clone()
+    };
+    assert_eq!(subtitle("kind = 'kerple'"), "L = 16; layer 0");
+    assert_eq!(subtitle("kind = 'alibi'"), "L = 16");
+}

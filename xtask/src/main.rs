@@ -39,10 +39,7 @@ fn main() -> ExitCode {
     match run(&Command::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {}", error.message());
-            if let Some(hint) = error.hint_text() {
-                eprintln!("\nhint: {hint}");
-            }
+            eprintln!("error: {error}");
             ExitCode::from(error.exit_code())
         }
     }

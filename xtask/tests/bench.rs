@@ -94,19 +94,22 @@ fn the_rotation_stands_beside_the_copy() {
 }
 
 #[test]
-fn attention_is_measured_by_length_and_keeps_no_scores() {
+fn attention_is_measured_by_length_and_its_memory_is_linear() {
     let peers = lines(&["attention", "--lengths", "64,100"]);
     let cases: Vec<&str> = peers.iter().filter_map(|line| line["case"].as_str()).collect();
     assert_eq!(cases.len(), 12);
     for case in ["32 x 64, none", "20 x 100, alibi", "32 x 64, rerope"] {
         assert!(cases.contains(&case), "{cases:?}");
     }
-    assert!(peers.iter().all(|line| line["speedup"].is_number() && line.get("copy_fraction").is_none()));
+    assert!(peers.iter().all(|line| line["speedup"].is_number() && line["peak_bytes"].is_number()));
+    assert!(peers.iter().all(|line| line.get("copy_fraction").is_none()));
     assert_eq!(peers[0]["tokens"], 2048);
 
-    // No pass keeps the scores of a single head.
-    for line in lines(&["attention", "--alone", "--lengths", "2048", "--threads", "1"]) {
-        assert!(line["peak_bytes"].as_u64() < Some(4 * 2048 * 2048), "{line}");
+    // Twice the length takes twice the memory, not four times. What two threads hold at once depends on when they run.
+    let long = lines(&["attention", "--alone", "--lengths", "2048,4096", "--threads", "1"]);
+    for (short, long) in long[..6].iter().zip(&long[6..]) {
+        let peak = |line: &Value| line["peak_bytes"].as_u64().unwrap();
+        assert!(peak(long) < 5 * peak(short) / 2, "{short} {long}");
     }
     assert!(refused(&["attention", "--lengths", "0"]).contains("it must be at least 1"));
 }
@@ -120,6 +123,13 @@ fn growth_writes_both_curves() {
         lines(&with(&["growth", "--lengths", "512,16", "--widths", "16,32", "--out", &out], &model));
     // Two lengths are read; at each width a step stands beside its products.
     assert_eq!(measured.len(), 2 + 2 * 2);
+    let lengths = ["16", "512"].map(|length| format!(" x {length}"));
+    for (line, length) in measured.iter().zip(&lengths) {
+        assert!(line["case"].as_str().unwrap().ends_with(length), "{line}");
+    }
+    for pair in measured[2..].chunks_exact(2) {
+        assert!(pair[1]["seconds_min"].as_f64() < pair[0]["seconds_min"].as_f64(), "{pair:?}");
+    }
     let tables = fs::read_to_string(folder.path().join("out/growth.md")).unwrap();
     assert!(tables.contains("\n| 16 | ") && tables.contains("\n| 512 | "), "{tables}");
     assert!(tables.contains("products alone"), "{tables}");

@@ -111,7 +111,10 @@ fn reading(picture: &Picture) -> String {
     } else {
         format!("trained at L = {train_length}, read at {length} as {}", extend.kind())
     };
-    shown_layer.map_or(read.clone(), |layer| format!("{read}; layer {layer}"))
+    match shown_layer {
+        Some(layer) => format!("{read}; layer {layer}"),
+        None => read,
+    }
 }
 
 fn chart(picture: &Picture, title: String, [x, y]: [Axis; 2], series: Vec<Series>) -> Chart {

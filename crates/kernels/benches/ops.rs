@@ -8,8 +8,8 @@
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_kernels::{
     AdamW, AdamWState, Attention, Bias, Heads, Layout, Precision, RelativeVectors, RotationTable, Terms,
-    VectorTable, adamw_all, attention, cross_entropy, gelu, head_loss, layer_norm, linear, rms_norm,
-    split_rotate, swiglu, use_reference,
+    VectorTable, adamw_all, attention, gelu, head_loss, layer_norm, linear, rms_norm, split_rotate, swiglu,
+    use_reference,
 };
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -183,14 +183,12 @@ fn rows() {
     both("swiglu", &|tracked| swiglu(wide.get(tracked)));
 
     let rows = BATCH * LENGTH;
-    let logits = Input::new(4, [rows, CLASSES]);
     let targets = |device: &Device| {
         let targets: Vec<i64> = (0..rows).map(|row| (row * 7 % CLASSES).cast_signed() as i64).collect();
         Tensor::<1, Int>::from_data(TensorData::new(targets, [rows]), device)
     };
     let targets = [targets(&Device::flex()), targets(&Device::flex().autodiff())];
     let targets = |tracked: bool| targets[usize::from(tracked)].clone();
-    both("cross_entropy", &|tracked| cross_entropy(logits.get(tracked), targets(tracked)));
     let head = Input::new(6, [CLASSES, WIDTH]);
     for precision in [Precision::F32, Precision::Bf16] {
         both(&format!("head_loss in {precision}"), &|tracked| {

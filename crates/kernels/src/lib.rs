@@ -6,7 +6,7 @@
 //! | [`attention_by_distance`] | the same with two rotations, chosen by distance |
 //! | [`partial_attention`], [`merge`] | attention to parts of the keys, and the plain operations that put parts together |
 //! | [`split_rotate`], [`rotate`] | the split of packed q, k, v into heads, with the rotation of q and k |
-//! | [`cross_entropy`](cross_entropy()) | log-softmax and the pick of the target |
+//! | [`cross_entropy`](cross_entropy()) | log-softmax and the pick of the target, on the GPU |
 //! | [`head_loss`], [`head_losses`], [`head_scores`] | the output head with the loss of its logits, of which few exist at a time |
 //! | [`pair_network`](pair_network()) | a small network of all heads' scores and biases of a query and a key |
 //! | [`path_attention`](path_attention()) | causal attention whose keys are reflected by the rows between them and a query |
@@ -30,7 +30,7 @@
 //! on the GPU (feature `gpu`) where there is one, each with its gradient. `op::run` chooses among them. `machine` is what
 //! they stand on. In a folder, `cpu.rs` computes on the CPU, `gpu/` has the kernels of the GPU.
 //!
-//! The fused form runs if all tensors are f32 on the CPU (linear maps, activations and the loss also in bf16), or on the GPU if there is a kernel (with or without autodiff,
+//! The fused form runs if all tensors are f32 on the CPU (linear maps and activations also in bf16), or on the GPU if there is a kernel (with or without autodiff,
 //! but without gradient checkpointing). Otherwise the reference runs; after [`use_reference`] it always does.
 //! [`Precision`] computes linear maps in half precision; [`bf16_arithmetic`] says by what the CPU multiplies bf16. On the CPU the fused form gives the same bits for any number of
 //! threads: work is cut by shape alone, and sums over rows are taken in a fixed order.
@@ -47,8 +47,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 mod attention;
 mod machine;
-#[cfg(test)]
-mod memory_safety;
 mod op;
 mod operations;
 mod ops;

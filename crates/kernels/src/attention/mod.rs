@@ -39,6 +39,8 @@
 mod block;
 mod by_distance;
 mod cpu;
+#[cfg(test)]
+mod edges;
 #[cfg(feature = "gpu")]
 mod gpu;
 pub(crate) mod linear;

@@ -113,7 +113,7 @@ pub fn repeat_heads(x: Tensor<4>, times: usize) -> Tensor<4> {
 }
 
 /// `[batch, heads, queries, keys]`: minus infinity where a key is hidden.
-pub(super) fn logits(q: Tensor<4>, k: Tensor<4>, options: &Attention) -> Tensor<4> {
+fn logits(q: Tensor<4>, k: Tensor<4>, options: &Attention) -> Tensor<4> {
     logits_of(q, k, &QueryRange::all(options))
 }
 

@@ -1,12 +1,12 @@
 //! The attention of a layer whose queries, keys and values are there, by the way that `route` chooses.
 
+use super::blocks;
 use super::described::{Pairs, described};
 use super::rotations::Rotations;
 use super::route::Route;
 use super::sink::{beside, scaled, sharpened, sink, with_sink};
-use super::{blocks, linear};
 use burn::tensor::Tensor;
-use longwave_kernels::{self as kernels, Precision, RelativeVectors};
+use longwave_kernels::{self as kernels, Precision, RelativeVectors, repeat_heads};
 use longwave_position::Reading;
 use longwave_position::encoding::{MapsByDistance, PositionMap, QueryBlock, ScoreForm};
 
@@ -36,7 +36,7 @@ pub(super) fn attend_in(
     rotations: &mut Rotations,
 ) -> Tensor<4> {
     let Pairs { maps, far } = match Route::choose(scale, block, reading, &q.device()) {
-        Route::Linear => return linear::attention([q, k, v], block, reading, rotations),
+        Route::Linear => return linear([q, k, v], block, reading, rotations),
         Route::Blocks(_) => return blocks::attention([q, k, v], scale, block, reading, rotations),
         Route::Added(added, options) => {
             let [q, k] = plain([q, k], block, reading, rotations);
@@ -77,6 +77,24 @@ pub(super) fn attend_in(
             }
         }
     }
+}
+
+/// Features of queries and keys in place of a softmax of their scores, see [`kernels::linear_attention`]. Queries and keys are not
+/// scaled first, as published.
+fn linear(
+    [q, k, v]: [Tensor<4>; 3],
+    block: QueryBlock<'_>,
+    reading: &Reading,
+    rotations: &mut Rotations,
+) -> Tensor<4> {
+    let groups = q.dims()[1] / k.dims()[1];
+    let positions = block.rows.positions;
+    let tables = reading.rotation(block.rows.layer).map(|rotation| {
+        let plain = (PositionMap::Identity, PositionMap::Identity);
+        rotations.tables(rotation, plain, &positions.columns(block.queries.clone()), positions, &q.device())
+    });
+    let [k, v] = [k, v].map(|x| repeat_heads(x, groups));
+    kernels::linear_attention(q, k, v, tables.as_ref(), block.queries.start)
 }
 
 /// q and k at their own positions, as they meet in the logits.
@@ -124,3 +142,6 @@ pub(super) fn attend_by_distance(
     let options = kernels::Attention { terms: relative.into(), ..options };
     with_sink([sharpened(q, block, reading), k, v], &options, block, reading)
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,6 @@
 mod attend;
 pub mod blocks;
 mod described;
-pub mod linear;
 mod output;
 mod reflected;
 mod rotations;

@@ -10,7 +10,6 @@ use longwave_kernels::{Attention, Bias, PathAttention, TermsOf};
 use longwave_position::encoding::{QueryBlock, Rows, ScoreForm};
 use longwave_position::reading::{AttentionKind, LogN, Temperature};
 use longwave_position::{Positions, Reading};
-use std::fmt;
 use std::sync::Arc;
 
 /// The way, with what the kernel at its end is given.
@@ -24,36 +23,8 @@ pub(super) enum Route {
     Reflections(PathAttention, Option<Tensor<4>>),
     /// The fused attention, with one or two pairs of position maps.
     Fused(Pairs),
-    /// One block of queries at a time.
-    Blocks(Why),
-}
-
-/// Why a layer is read in blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Why {
-    ScaledLogits,
-    Scores,
-    SeveralTerms,
-    Mask,
-    Heads,
-    Entropy,
-    Geometry,
-    VectorsByGeometry,
-}
-
-impl fmt::Display for Why {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::ScaledLogits => "learned log-n scales its biases too",
-            Self::Scores => "the encoding computes with the scores",
-            Self::SeveralTerms => "several encodings add to the scores",
-            Self::Mask => "its mask goes by positions that do not count up by one",
-            Self::Heads => "vectors by distance are read at one temperature for all heads",
-            Self::Entropy => "the temperature of a row follows from its entropy",
-            Self::Geometry => "its position maps are not chosen by the distance of rows",
-            Self::VectorsByGeometry => "vectors by distance are read with one pair of position maps",
-        })
-    }
+    /// One block of queries at a time, and why.
+    Blocks(&'static str),
 }
 
 impl Route {
@@ -91,10 +62,9 @@ impl Route {
         }
         let layer = block.rows.layer;
         match Pairs::of(&reading.geometry(layer), block.rows.positions) {
-            None => Self::Blocks(Why::Geometry),
-            // Vectors by distance are read with one q and k.
+            None => Self::Blocks("its position maps are not chosen by the distance of rows"),
             Some(pairs) if pairs.far.is_some() && reading.layer_capabilities(layer).adds_vectors() => {
-                Self::Blocks(Why::VectorsByGeometry)
+                Self::Blocks("vectors by distance are read with one pair of position maps")
             }
             Some(pairs) => Self::Fused(pairs),
         }
@@ -106,23 +76,28 @@ pub(super) fn is_described(reading: &Reading, rows: Rows<'_>) -> bool {
     obstacle(reading, rows).is_none()
 }
 
-fn obstacle(reading: &Reading, rows: Rows<'_>) -> Option<Why> {
+/// Why the layer is read in blocks, whatever its geometry.
+fn obstacle(reading: &Reading, rows: Rows<'_>) -> Option<&'static str> {
     let layer = reading.layer(rows.layer);
     let of_heads = matches!(layer.temperature, Temperature::Heads(_)) || layer.head_scale.is_some();
     if reading.scales_logits(rows.layer, rows.positions) {
-        Some(Why::ScaledLogits)
+        Some("learned log-n scales its biases too")
     } else if reading.needs_scores(rows.layer, rows.positions) {
         let itself = |place: &longwave_position::reading::LayerEncoding| {
             let encoding = &reading.encodings()[place.encoding];
             encoding.needs_scores(&encoding.reads(rows.positions))
         };
-        Some(if layer.encodings.iter().any(itself) { Why::Scores } else { Why::SeveralTerms })
+        Some(if layer.encodings.iter().any(itself) {
+            "the encoding computes with the scores"
+        } else {
+            "several encodings add to the scores"
+        })
     } else if layer.mask.by_index(rows.positions).is_none() {
-        Some(Why::Mask)
+        Some("its mask goes by positions that do not count up by one")
     } else if of_heads && reading.layer_capabilities(rows.layer).adds_vectors() {
-        Some(Why::Heads)
+        Some("vectors by distance are read at one temperature for all heads")
     } else if layer.log_n == LogN::ByEntropy {
-        Some(Why::Entropy)
+        Some("the temperature of a row follows from its entropy")
     } else {
         None
     }

@@ -14,16 +14,19 @@ use std::ops::Range;
 pub(in crate::attention) const ROWS: usize = 32;
 
 /// Pieces that a call is cut into if its shape allows: work for so many threads.
-const PIECES: usize = 64;
+pub(in crate::attention) const PIECES: usize = 64;
 
-/// How small pieces may get.
+/// How small pieces may get: the fewest of each.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::attention) struct Cut {
     /// Pairs of a query and a key of a piece of the gradient: below that, adding up what pieces share is no longer
     /// little beside the work.
-    pub(in crate::attention) least_pairs: usize,
+    pub(in crate::attention) pairs: usize,
     /// Keys of a range that few rows read: a few ranges of so many take longer than it takes to wake other threads.
-    pub(in crate::attention) least_keys: usize,
+    pub(in crate::attention) keys: usize,
+    /// Query rows of a range of linear attention: below that, adding up first what each range will add up again is no longer little beside
+    /// the work.
+    pub(in crate::attention) rows: usize,
 }
 
 /// The most query rows per task, a multiple of [`ROWS`]: they share the transpose of their keys.
@@ -41,15 +44,15 @@ pub(in crate::attention) fn task_rows(batch: usize, queries: usize) -> usize {
 }
 
 impl Cut {
-    const USUAL: Self = Self { least_pairs: 1 << 18, least_keys: 1024 };
+    const USUAL: Self = Self { pairs: 1 << 18, keys: 1024, rows: 16 * 64 };
 
     /// Ranges of the keys that rows see, where it pays to give each head and range to a thread.
     pub(in crate::attention) fn keys(self, shape: &Shape, seen: Range<usize>) -> Option<Vec<Range<usize>>> {
         let blocks = shape.batch * shape.queries.div_ceil(ROWS);
-        if blocks >= PIECES || seen.len() < 4 * self.least_keys {
+        if blocks >= PIECES || seen.len() < 4 * self.keys {
             return None;
         }
-        let parts = PIECES.div_ceil((blocks * shape.heads).max(1)).min(seen.len() / self.least_keys);
+        let parts = PIECES.div_ceil((blocks * shape.heads).max(1)).min(seen.len() / self.keys);
         let wide = seen.len().div_ceil(parts).next_multiple_of(LANES);
         Some(seen.clone().step_by(wide).map(|start| start..seen.end.min(start + wide)).collect())
     }
@@ -72,7 +75,7 @@ impl Cut {
         queries: usize,
     ) -> Vec<Range<usize>> {
         let pairs = widths.iter().sum::<usize>() * ROWS * group;
-        let pieces = PIECES.div_ceil(at_once.max(1)).min(pairs / self.least_pairs);
+        let pieces = PIECES.div_ceil(at_once.max(1)).min(pairs / self.pairs);
         let row = |block: usize| (block * ROWS).min(queries);
         even(widths, pieces).into_iter().map(|blocks| row(blocks.start)..row(blocks.end)).collect()
     }
@@ -107,12 +110,12 @@ pub(in crate::attention) mod tests {
 
     /// Cuts the calls of this thread as small as possible while `work` runs.
     pub(in crate::attention) fn cut_small<T>(work: impl FnOnce() -> T) -> T {
-        cut(Cut { least_pairs: 1, least_keys: LANES }, work)
+        cut(Cut { pairs: 1, keys: LANES, rows: 64 }, work)
     }
 
     /// Cuts the calls of this thread but forward.
     pub(in crate::attention) fn cut_gradient_small<T>(work: impl FnOnce() -> T) -> T {
-        cut(Cut { least_pairs: 1, ..Cut::USUAL }, work)
+        cut(Cut { pairs: 1, ..Cut::USUAL }, work)
     }
 
     fn cut<T>(cut: Cut, work: impl FnOnce() -> T) -> T {
@@ -167,7 +170,7 @@ pub(in crate::attention) mod tests {
         assert_eq!(pieces(shape(1, 4, 1), 4095), None, "too few keys");
         assert_eq!(pieces(shape(64, 4, 1), 16_384), None, "texts are enough");
         assert_eq!(pieces(shape(1, 4, 16_384), 16_384), None, "rows are enough");
-        let ranges = Cut { least_keys: 16, ..Cut::USUAL }.keys(&shape(1, 4, 1), 7..120).unwrap();
+        let ranges = Cut { keys: 16, ..Cut::USUAL }.keys(&shape(1, 4, 1), 7..120).unwrap();
         assert_eq!(ranges, [7..39, 39..71, 71..103, 103..120]);
     }
 

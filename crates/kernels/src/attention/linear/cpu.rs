@@ -5,6 +5,7 @@
 //! tokens takes 1 to 4% longer on one thread (Zen 4).
 
 use super::Shape;
+use crate::attention::block::pieces::{Cut, PIECES};
 use crate::machine::autodiff::{View, tensor_of, values};
 use crate::machine::buffers::{GRAIN, Rest, computed, zeros};
 use crate::machine::matmul::{Matrix, matmul};
@@ -17,24 +18,10 @@ use std::ops::Range;
 /// Rows of a chunk.
 pub(super) const CHUNK: usize = 64;
 
-/// Pieces that a call is cut into if its shape allows: work for so many threads.
-const PIECES: usize = 64;
-
-/// The fewest rows of a range: below that, adding up first what each range will add up again is no longer little beside the work.
-pub(super) const LEAST_ROWS: usize = 16 * CHUNK;
-
-/// The same for the calls of this thread.
-fn least_rows() -> usize {
-    #[cfg(test)]
-    return super::tests::LEAST_ROWS.get();
-    #[cfg(not(test))]
-    LEAST_ROWS
-}
-
 /// The queries of each range of a head.
 fn ranges(shape: Shape) -> Vec<Range<usize>> {
     let Shape { batch, heads, queries, .. } = shape;
-    let least = least_rows();
+    let least = Cut::current().rows;
     let parts = PIECES.div_ceil((batch * heads).max(1)).min(queries / least).max(1);
     let rows = queries.div_ceil(parts).next_multiple_of(CHUNK);
     (0..queries).step_by(rows.max(1)).map(|start| start..queries.min(start + rows)).collect()

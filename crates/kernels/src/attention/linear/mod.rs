@@ -23,11 +23,8 @@ mod cpu;
 mod reference;
 
 use crate::op::prelude::*;
-use crate::ops::rotary::{RotationTable, rotate};
+use crate::ops::rotary::RotationTable;
 use burn::tensor::Tensor;
-
-/// How the reference turns features.
-type Rotate = fn(Tensor<4>, &RotationTable) -> Tensor<4>;
 
 #[derive(Clone, Copy, Debug)]
 struct Shape {
@@ -84,7 +81,7 @@ impl Op<3> for Fused {
     fn reference(self, [q, k, v]: [Any; 3]) -> [Any; 1] {
         let (tables, first) = (self.tables.as_ref(), self.shape.first);
         let (q, k, v) = (q.tensor(), k.tensor(), v.tensor());
-        [reference::linear_attention(q, k, &v, tables, first, reference::CHUNK, rotate).into()]
+        [reference::linear_attention(q, k, &v, tables, first).into()]
     }
 
     fn cpu(self, inputs: [FlexTensor; 3], _: [bool; 3]) -> ([FlexTensor; 1], impl Gradient<Flex, 3>) {

@@ -1,12 +1,11 @@
 //! Causal linear attention in plain tensor operations.
 
-use super::Rotate;
-use crate::ops::rotary::RotationTable;
+use crate::ops::rotary::{RotationTable, rotate};
 use burn::tensor::Tensor;
 use std::ops::Range;
 
 /// Queries read at once.
-pub(super) const CHUNK: usize = 128;
+const CHUNK: usize = 128;
 
 /// Queries or keys `[batch, heads, length, head_dim]` after the feature map.
 #[derive(Clone)]
@@ -17,7 +16,7 @@ struct Features {
 }
 
 impl Features {
-    fn new(x: Tensor<4>, table: Option<&RotationTable>, rotate: Rotate) -> Self {
+    fn new(x: Tensor<4>, table: Option<&RotationTable>) -> Self {
         let plain = feature(x);
         let turned = table.map(|table| rotate(plain.clone(), table));
         Self { plain, turned }
@@ -60,24 +59,22 @@ impl KeyState {
     }
 }
 
-/// As [`linear_attention`](super::linear_attention), in chunks of so many queries.
+/// As [`linear_attention`](super::linear_attention).
 pub(super) fn linear_attention(
     q: Tensor<4>,
     k: Tensor<4>,
     v: &Tensor<4>,
     tables: Option<&[RotationTable; 2]>,
     first: usize,
-    chunk: usize,
-    rotate: Rotate,
 ) -> Tensor<4> {
     let [batch, heads, count, _] = q.dims();
-    let q = Features::new(q, tables.map(|[q, _]| q), rotate);
-    let k = Features::new(k, tables.map(|[_, k]| k), rotate);
+    let q = Features::new(q, tables.map(|[q, _]| q));
+    let k = Features::new(k, tables.map(|[_, k]| k));
     let values = |rows| v.clone().slice_dim(2, rows);
     let mut past = (first > 0).then(|| KeyState::of(&k.rows(0..first), values(0..first)));
-    let mut outputs = Vec::with_capacity(count.div_ceil(chunk));
-    for start in (0..count).step_by(chunk) {
-        let end = (start + chunk).min(count);
+    let mut outputs = Vec::with_capacity(count.div_ceil(CHUNK));
+    for start in (0..count).step_by(CHUNK) {
+        let end = (start + CHUNK).min(count);
         let (q, rows) = (q.rows(start..end), first + start..first + end);
         let (k, v) = (k.rows(rows.clone()), values(rows));
         let pairs = |q: Tensor<4>, k: Tensor<4>| q.matmul(k.swap_dims(2, 3)).tril(0);

@@ -1,24 +1,10 @@
 use super::*;
-use crate::ops::rotary::{Layout, plain_rotate};
+use crate::attention::block::pieces::tests::cut_small;
+use crate::ops::rotary::Layout;
 use crate::testing::{
-    assert_alike, assert_matches, assert_threads_change_no_bit, differentiate, flat, list, numbers,
-    on_threads,
+    assert_fused_on, assert_threads_change_no_bit, differentiate, flat, list, numbers, on_threads,
 };
 use burn::tensor::Device;
-use std::cell::Cell;
-
-thread_local! {
-    /// The fewest rows of a range, for calls of this thread.
-    pub(super) static LEAST_ROWS: Cell<usize> = const { Cell::new(cpu::LEAST_ROWS) };
-}
-
-/// Cuts the calls of this thread into ranges of one chunk while `work` runs.
-fn cut_small<T>(work: impl FnOnce() -> T) -> T {
-    let usual = LEAST_ROWS.replace(cpu::CHUNK);
-    let result = work();
-    LEAST_ROWS.set(usual);
-    result
-}
 
 const PLAIN: Shape = Shape { batch: 2, heads: 3, queries: 21, keys: 21, head_dim: 6, value_dim: 5, first: 0 };
 
@@ -57,10 +43,10 @@ fn fused(shape: Shape, turns: bool, inputs: &[Tensor<1>]) -> Tensor<4> {
     linear_attention(q, k, v, tables.as_ref(), shape.first)
 }
 
-fn plain(shape: Shape, turns: bool, chunk: usize, inputs: &[Tensor<1>]) -> Tensor<4> {
-    let [q, k, v] = qkv(shape, inputs);
-    let tables = turns.then(|| tables(shape, &q.device()));
-    reference::linear_attention(q, k, &v, tables.as_ref(), shape.first, chunk, plain_rotate)
+#[track_caller]
+fn check(shape: Shape, turns: bool) {
+    let what = format!("{shape:?}, turns {turns}");
+    assert_fused_on(&Device::flex(), &what, &inputs(shape), |inputs| fused(shape, turns, inputs));
 }
 
 #[test]
@@ -76,12 +62,7 @@ fn agrees_with_the_reference() {
     ];
     for shape in shapes {
         for turns in [false, true] {
-            assert_matches(
-                &format!("{shape:?}, turns {turns}"),
-                &inputs(shape),
-                |inputs| fused(shape, turns, inputs),
-                |inputs| plain(shape, turns, 128, inputs),
-            );
+            check(shape, turns);
         }
     }
 }
@@ -94,29 +75,9 @@ fn ranges_agree_with_the_reference() {
         Shape { batch: 1, heads: 2, queries: 140, keys: 180, first: 30, ..PLAIN },
     ] {
         for turns in [false, true] {
-            cut_small(|| {
-                assert_matches(
-                    &format!("{shape:?}, turns {turns}"),
-                    &inputs(shape),
-                    |inputs| fused(shape, turns, inputs),
-                    |inputs| plain(shape, turns, 128, inputs),
-                );
-            });
+            cut_small(|| check(shape, turns));
             let run = || differentiate(&Device::flex(), &inputs(shape), |inputs| fused(shape, turns, inputs));
             assert_ne!(run(), cut_small(run), "if no bit differs, nothing was cut");
-        }
-    }
-}
-
-#[test]
-fn chunks_change_nothing() {
-    for turns in [false, true] {
-        let read = |chunk| {
-            differentiate(&Device::flex(), &inputs(PLAIN), |inputs| plain(PLAIN, turns, chunk, inputs))
-        };
-        let whole = read(64);
-        for chunk in [1, 4, 21] {
-            assert_alike(&format!("chunks of {chunk}"), &read(chunk), &whole, [1e-6, 5e-6]);
         }
     }
 }

@@ -83,16 +83,10 @@ fn the_softmax_is_that_of_burn_where_a_score_is_seen() {
 }
 
 #[test]
-fn entmax_as_published() {
-    let device = Device::flex();
-    let of = |alpha: f64, row: &[f32]| list(normalise(rows(&[row], &device), &entmax(alpha), 0));
-    assert_close("alpha 1.5", &of(1.5, &[1.0, 0.0, -1.0]), &[0.830_718_9, 0.169_281_1, 0.0], 1e-6);
-    assert_eq!(of(1.5, &[2.0, 0.0, -1.0]), [1.0, 0.0, 0.0], "a gap of 2 leaves one key");
-    assert_close("sparsemax", &of(2.0, &[0.6, 0.2, -1.0]), &[0.7, 0.3, 0.0], 1e-6);
-    assert_eq!(of(1.5, &[0.25; 4]), [0.25; 4]);
+fn entmax_near_one_is_almost_a_softmax() {
     let row = [1.0, 0.3, -2.0, 0.9];
-    assert_close("almost a softmax", &of(1.000_01, &row), &of(1.0, &row), 1e-4);
-    assert_eq!(of(1.0, &row), list(normalise(rows(&[&row], &device), &(Arc::new(Softmax) as _), 0)));
+    let of = |alpha| list(normalise(rows(&[&row], &Device::flex()), &entmax(alpha), 0));
+    assert_close("almost a softmax", &of(1.000_01), &of(1.0), 1e-4);
 }
 
 /// Whatever the alpha, the length and the size of scores.
@@ -110,30 +104,13 @@ fn entmax_adds_up_to_one() {
     }
 }
 
-/// Weights above the average, of logits whose softplus are in the ratio 1 : 2 : 3 : 4.
+/// `2,000^15` leaves f32.
 #[test]
-fn lssar_as_published() {
-    let logits: Vec<f32> = (1..=4).map(|n| (n as f32).exp_m1().ln()).collect();
-    let of = |power, first| {
-        list(normalise(rows(&[&logits], &Device::flex()), &(Arc::new(Lssar { power }) as _), first))
-    };
-    assert_close("one stage", &of(None, 3), &[0.1, 0.2, 0.3, 0.4], 1e-6);
-    assert_close("p = 3", &of(Some(3), 3), &[0.0, 0.0, 0.035_714, 0.964_286], 1e-5);
-    assert_close("p = 1, an early query", &of(Some(1), 2), &[0.1, 0.2, 0.3, 0.4], 1e-6);
-    let equal = |query| {
-        list(normalise(
-            rows(&[&[1.5; 4]], &Device::flex()),
-            &(Arc::new(Lssar { power: Some(15) }) as _),
-            query,
-        ))
-    };
-    assert_eq!(equal(3), [0.0; 4], "none is above the average");
-    assert_close("equal weights of an early query", &equal(2), &[0.25; 4], 1e-6);
-    // 2,000^15 leaves f32.
+fn powers_of_many_keys_do_not_overflow() {
     let mut row = [-9.0; 2000];
     row[7] = 9.0;
-    let weights =
-        list(normalise(rows(&[&row], &Device::flex()), &(Arc::new(Lssar { power: Some(15) }) as _), 1999));
+    let lssar = Lssar { power: Some(15) };
+    let weights = list(normalise(rows(&[&row], &Device::flex()), &(Arc::new(lssar) as _), 1999));
     assert!((weights[7] - 1.0).abs() < 1e-6, "{}", weights[7]);
 }
 

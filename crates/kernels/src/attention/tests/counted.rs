@@ -72,62 +72,29 @@ fn counts_beside_every_bias() {
     }
 }
 
-#[test]
-fn counts_with_unequal_heads_and_odd_sizes() {
-    let shape = Shape { batch: 2, heads: 6, key_heads: 2, queries: 53, keys: 53, head_dim: 5, value_dim: 7 };
-    check(&Case { shape, ..PLAIN }, BiasKind::None);
-}
-
 /// Sinks are read past the keys between, which are hidden and counted.
 #[test]
-fn counts_with_window_and_sinks() {
-    let shape = Shape { batch: 1, queries: 70, keys: 70, ..PLAIN.shape };
-    for (window, sinks) in [(1, 0), (5, 0), (33, 0), (5, 2), (20, 3), (40, 30), (1000, 1)] {
-        check(&Case { shape, window: Some(window), sinks, ..PLAIN }, BiasKind::ByDistance);
+fn counts_in_every_case() {
+    for (case, kind) in short_cases() {
+        check(&case, kind);
     }
-}
-
-/// As a cache and a memory read: the queries are the last rows.
-#[test]
-fn counts_with_an_offset_and_a_query_scale() {
-    for (rows, window) in [(1, None), (2, Some(9))] {
-        let shape = Shape { queries: 19, keys: 60, ..PLAIN.shape };
-        check(&Case { shape, offset: 41, window, sinks: 4, scaled: Some(rows), ..PLAIN }, BiasKind::Slopes);
+    for (case, kinds) in cases().into_iter().filter(|(case, _)| case.shape.keys > 70) {
+        COUNTED.check(&case, kinds[0]);
     }
-    let shape = Shape { queries: 1, keys: 50, ..PLAIN.shape };
-    check(&Case { shape, offset: 49, ..PLAIN }, BiasKind::None);
-}
-
-#[test]
-fn counts_in_several_tasks_per_head() {
-    let shape =
-        Shape { batch: 1, heads: 2, key_heads: 1, queries: 150, keys: 160, head_dim: 4, value_dim: 4 };
-    for (window, sinks) in [(None, 0), (Some(20), 3)] {
-        COUNTED.check(&Case { shape, offset: 7, window, sinks, ..PLAIN }, BiasKind::None);
-    }
-    // All tasks share the transposed keys.
-    let shape = Shape { queries: 530, keys: 530, ..shape };
-    COUNTED.check(&Case { shape, ..PLAIN }, BiasKind::None);
 }
 
 /// Gates that are 1 in f32 count whole numbers, where both neighbours are one vector.
 #[test]
 fn whole_counts_have_no_slope() {
     let counted = Counted { gate_scale: Some(1e9), ..COUNTED }.beside(&PLAIN, BiasKind::None);
-    let read = |fused: bool| {
-        differentiate(&Device::flex(), &counted.inputs(), |inputs| {
-            let ([q, k, v], options) = counted.call(inputs);
-            let ones = |x: Tensor<4>| x.abs().add_scalar(0.5);
-            let qkv = [ones(q), ones(k), v];
-            if fused {
-                let [q, k, v] = qkv;
-                attention(q, k, v, &options)
-            } else {
-                reference::attention(qkv, &options, &PLAIN.shape)
-            }
-        })
+    let read = |inputs: &[Tensor<1>]| {
+        let ([q, k, v], options) = counted.call(inputs);
+        let ones = |x: Tensor<4>| x.abs().add_scalar(0.5);
+        attention(ones(q), ones(k), v, &options)
     };
-    assert_alike("whole counts", &read(true), &read(false), ROUNDING);
+    let (device, inputs) = (Device::flex(), counted.inputs());
+    let expected = differentiate(&device, &inputs, |x| by_reference(|| read(x)));
+    assert_alike("whole counts", &differentiate(&device, &inputs, read), &expected, ROUNDING);
 }
 
 #[test]

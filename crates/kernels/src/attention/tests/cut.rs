@@ -1,6 +1,7 @@
 //! Work that is cut into pieces: under every mask and beside every bias, and on any number of threads.
 
 use super::*;
+use crate::attention::block::pieces::ROWS;
 use crate::attention::block::pieces::tests::{cut_gradient_small, cut_small};
 
 /// Rows of five blocks, the last of them short, that are all cut apart.
@@ -13,22 +14,11 @@ fn every_bias_in_pieces() {
     }
 }
 
-/// Without slopes: far along, their gradient in the reference is off by more than what is allowed here, cut or not.
 #[test]
-fn unequal_heads_in_pieces() {
-    let shape =
-        Shape { batch: 1, heads: 6, key_heads: 2, queries: 101, keys: 101, head_dim: 5, value_dim: 7 };
-    for kind in BIAS_KINDS.into_iter().filter(|kind| !matches!(kind, BiasKind::Slopes)) {
-        cut_small(|| Case { shape, ..PLAIN }.check(kind));
-    }
-}
-
-#[test]
-fn windows_and_sinks_in_pieces() {
-    for (window, sinks) in [(1, 0), (20, 0), (20, 3), (70, 40), (1000, 1)] {
-        for kind in [BiasKind::ByDistance, BiasKind::SharedBlock, BiasKind::Pair] {
-            let shape = Shape { batch: 1, ..LONG.shape };
-            cut_small(|| Case { shape, window: Some(window), sinks, ..PLAIN }.check(kind));
+fn every_case_in_pieces() {
+    for (case, kinds) in cases().into_iter().filter(|(case, _)| case.shape.queries > ROWS) {
+        for kind in kinds {
+            cut_small(|| case.check(kind));
         }
     }
 }
@@ -89,23 +79,16 @@ fn ranges_without_weight() {
     for (index, x) in inputs[3].iter_mut().enumerate().filter(|(index, _)| index % 130 < 100) {
         *x = if index < 130 { f32::NEG_INFINITY } else { *x };
     }
-    let read = |inputs: &[Vec<f32>], fused: bool| {
+    let read = |inputs: &[Vec<f32>]| {
         let tensors: Vec<_> = inputs.iter().map(|x| flat(x.clone(), &Device::flex())).collect();
-        let read = || {
-            if fused {
-                case.fused(BiasKind::SharedBlock, &tensors)
-            } else {
-                case.reference(BiasKind::SharedBlock, &tensors)
-            }
-        };
-        list(cut_small(read))
+        list(cut_small(|| case.fused(BiasKind::SharedBlock, &tensors)))
     };
-    assert_close("some ranges hidden", &read(&inputs, true), &read(&inputs, false), 2e-6);
+    assert_close("some ranges hidden", &read(&inputs), &by_reference(|| read(&inputs)), 2e-6);
     inputs[3].fill(f32::NEG_INFINITY);
-    assert!(read(&inputs, true).iter().all(|x| *x == 0.0));
+    assert!(read(&inputs).iter().all(|x| *x == 0.0));
     inputs[0].fill(f32::NAN);
     inputs[3].fill(0.0);
-    assert!(read(&inputs, true).iter().all(|x| x.is_nan()));
+    assert!(read(&inputs).iter().all(|x| x.is_nan()));
 }
 
 /// What is cut adds the same numbers in another order: if no bit differed, nothing would have been cut.

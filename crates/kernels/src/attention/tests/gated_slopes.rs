@@ -25,15 +25,11 @@ fn check(case: &Case, kind: BiasKind) {
 
 #[test]
 fn slopes_of_queries_and_of_keys() {
-    check(&PLAIN, BiasKind::None);
-    let small = Shape { batch: 2, heads: 6, key_heads: 3, queries: 5, keys: 50, head_dim: 5, value_dim: 7 };
-    check(&Case { shape: small, offset: 41, ..PLAIN }, BiasKind::ByDistance);
-    check(&Case { shape: Shape { queries: 1, keys: 1, ..small }, ..PLAIN }, BiasKind::None);
-    let shape = Shape { queries: 37, ..small };
-    check(&Case { shape, scaled: Some(2), offset: 3, ..PLAIN }, BiasKind::Pair);
-    for (window, sinks) in [(20, 0), (9, 3)] {
-        check(&Case { window: Some(window), sinks, ..PLAIN }, BiasKind::None);
+    for (case, kind) in short_cases() {
+        check(&case, kind);
     }
+    let shape = Shape { batch: 2, heads: 6, key_heads: 3, queries: 5, keys: 50, head_dim: 5, value_dim: 7 };
+    check(&Case { shape, offset: 41, ..PLAIN }, BiasKind::ByDistance);
 }
 
 #[test]

@@ -89,8 +89,9 @@ impl Vectors {
 #[test]
 fn vectors_of_each_kind_alone() {
     let none = Vectors { keys: false, bias: false, queries: false, values: false, ..ALL };
+    let maps: [fn(usize) -> usize; 6] = [clipped, own, grouped, mixed, |_| 0, |distance| 5 - distance.min(5)];
     for shared in [false, true] {
-        for buckets in [clipped, own, grouped, mixed] {
+        for buckets in maps {
             let none = Vectors { shared, buckets, ..none };
             Vectors { keys: true, ..none }.check(&PLAIN, BiasKind::None);
             Vectors { keys: true, bias: true, ..none }.check(&PLAIN, BiasKind::None);
@@ -108,50 +109,14 @@ fn vectors_of_every_kind_together_beside_every_bias() {
 }
 
 #[test]
-fn vectors_with_unequal_heads_and_odd_sizes() {
-    let shape = Shape { batch: 2, heads: 6, key_heads: 2, queries: 53, keys: 53, head_dim: 5, value_dim: 7 };
-    for shared in [false, true] {
-        Vectors { shared, ..ALL }.check(&Case { shape, ..PLAIN }, BiasKind::None);
+fn vectors_in_every_case() {
+    for (case, kinds) in cases() {
+        ALL.check(&case, kinds[0]);
     }
-}
-
-#[test]
-fn vectors_with_window_and_sinks() {
-    let shape = Shape { batch: 1, queries: 70, keys: 70, ..PLAIN.shape };
-    for buckets in [clipped, own, grouped] {
-        for (window, sinks) in [(1, 0), (5, 0), (20, 3), (40, 30), (1000, 1)] {
-            let case = Case { shape, window: Some(window), sinks, ..PLAIN };
-            Vectors { buckets, ..ALL }.check(&case, BiasKind::ByDistance);
-        }
+    for (case, kind) in short_cases() {
+        Vectors { buckets: own, ..ALL }.check(&case, kind);
+        Vectors { buckets: grouped, shared: true, ..ALL }.check(&case, kind);
     }
-}
-
-/// As a cache and a memory read: the queries are the last rows.
-#[test]
-fn vectors_with_an_offset_and_a_query_scale() {
-    for (rows, window) in [(1, None), (2, Some(9))] {
-        let shape = Shape { queries: 19, keys: 60, ..PLAIN.shape };
-        ALL.check(
-            &Case { shape, offset: 41, window, sinks: 4, scaled: Some(rows), ..PLAIN },
-            BiasKind::Slopes,
-        );
-    }
-    let shape = Shape { queries: 1, keys: 50, ..PLAIN.shape };
-    for buckets in [clipped, own, grouped] {
-        Vectors { buckets, ..ALL }.check(&Case { shape, offset: 49, ..PLAIN }, BiasKind::None);
-    }
-}
-
-#[test]
-fn vectors_in_several_tasks_per_head() {
-    let shape =
-        Shape { batch: 1, heads: 2, key_heads: 1, queries: 150, keys: 160, head_dim: 4, value_dim: 4 };
-    for (window, sinks) in [(None, 0), (Some(20), 3)] {
-        ALL.check(&Case { shape, offset: 7, window, sinks, ..PLAIN }, BiasKind::None);
-    }
-    // All tasks share one table of keys.
-    let shape = Shape { queries: 530, keys: 530, ..shape };
-    ALL.check(&Case { shape, ..PLAIN }, BiasKind::None);
 }
 
 #[test]

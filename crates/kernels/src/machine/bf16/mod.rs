@@ -14,8 +14,6 @@
 
 mod convert;
 mod dot;
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-mod instruction;
 mod number;
 mod panels;
 mod slices;

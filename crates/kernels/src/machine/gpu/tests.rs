@@ -33,7 +33,6 @@ const KERNELS: &[&str] = &[
     "loss_kernel",
     "loss_gradient_kernel",
     "head_kernel",
-    "weighted_head_kernel",
     "dropout_kernel",
     "sum_kernel",
     "fill_kernel",

@@ -33,20 +33,37 @@ fn expected(left: Matrix<'_>, right: Matrix<'_>, onto: Option<&[f32]>) -> Vec<[f
     out
 }
 
+#[track_caller]
+fn assert_near(what: &str, out: &[f32], expected: &[[f64; 2]]) {
+    assert_eq!(out.len(), expected.len(), "{what}");
+    for (out, &[expected, size]) in out.iter().zip(expected) {
+        let off = (f64::from(*out) - expected).abs();
+        assert!(off <= 1e-6 * size, "{what}: {out} is {off} off");
+    }
+}
+
+/// Rows, columns and inner size under Miri, where tiles are small (the constants of the module): one tile, tiles of whole rows,
+/// tiles of some columns, and edges that no tile fills.
+const MIRI_SHAPES: &[(usize, usize, usize)] = &[(3, 5, 2), (18, 3, 2), (5, 9, 7), (2, 9, 4)];
+
 #[test]
 fn tiles_cover_every_shape() {
-    let shapes = [
-        (1, 1, 1),
-        (1, 300, 5),
-        (130, 70, 3),
-        (300, 65, 40),
-        (65, 130, 400),
-        // Sums in more than one part.
-        (610, 66, 515),
-        (2, 3, 0),
-        (0, 3, 2),
-    ];
-    for (rows, columns, inner) in shapes {
+    let shapes: &[(usize, usize, usize)] = if cfg!(miri) {
+        MIRI_SHAPES
+    } else {
+        &[
+            (1, 1, 1),
+            (1, 300, 5),
+            (130, 70, 3),
+            (300, 65, 40),
+            (65, 130, 400),
+            // Sums in more than one part.
+            (610, 66, 515),
+            (2, 3, 0),
+            (0, 3, 2),
+        ]
+    };
+    for &(rows, columns, inner) in shapes {
         let (a, b) = (numbers(1, rows * inner), numbers(2, inner * columns));
         let onto = numbers(3, rows * columns);
         let lefts = [Matrix::new(&a, rows, inner, inner), Matrix::strided(&a, rows, inner, (1, rows))];
@@ -55,13 +72,9 @@ fn tiles_cover_every_shape() {
         for left in lefts {
             for right in rights {
                 for onto in [None, Some(&onto[..])] {
-                    let out = parallel_matmul(left, right, onto);
-                    let expected = expected(left, right, onto);
-                    assert_eq!(out.len(), expected.len());
-                    for (out, [expected, size]) in out.iter().zip(expected) {
-                        let off = (f64::from(*out) - expected).abs();
-                        assert!(off <= 1e-6 * size, "{rows} x {columns} x {inner}: {out} is {off} off");
-                    }
+                    let out = on_threads(2, || parallel_matmul(left, right, onto));
+                    let what = format!("{rows} x {columns} x {inner}");
+                    assert_near(&what, &out, &expected(left, right, onto));
                 }
             }
         }
@@ -70,9 +83,12 @@ fn tiles_cover_every_shape() {
 
 #[test]
 fn products_on_one_thread_of_every_shape() {
-    for (rows, columns, inner) in
-        [(1, 1, 1), (3, 16, 5), (33, 31, 32), (32, 50, 64), (47, 64, 600), (29, 130, 9)]
-    {
+    let shapes: &[(usize, usize, usize)] = if cfg!(miri) {
+        MIRI_SHAPES
+    } else {
+        &[(1, 1, 1), (3, 16, 5), (33, 31, 32), (32, 50, 64), (47, 64, 600), (29, 130, 9)]
+    };
+    for &(rows, columns, inner) in shapes {
         let (a, b) = (numbers(1, rows * inner), numbers(2, inner * columns));
         let lefts = [Matrix::new(&a, rows, inner, inner), Matrix::strided(&a, rows, inner, (1, rows))];
         let rights =
@@ -83,11 +99,11 @@ fn products_on_one_thread_of_every_shape() {
     }
 }
 
-/// Compares with the definition, added or not, in rows with numbers beside them, which stay.
+/// Compares with the definition, added or not, in rows with numbers between them, which stay; the last one ends with the buffer.
 fn on_one_thread(left: Matrix<'_>, right: Matrix<'_>) {
     let (rows, columns, inner) = (left.rows, right.columns, left.columns);
     let (stride, expected) = (columns + 3, expected(left, right, None));
-    let before = numbers(3, rows * stride);
+    let before = numbers(3, (rows - 1) * stride + columns);
     for add in [false, true] {
         let mut out = before.clone();
         matmul(&mut out, stride, add, 0.5, left, right);
@@ -105,7 +121,29 @@ fn on_one_thread(left: Matrix<'_>, right: Matrix<'_>) {
     }
 }
 
+/// A matrix laid out for products, and a strip as it lies, onto numbers that are added to in place.
 #[test]
+fn products_with_a_shared_matrix() {
+    for (rows, columns, inner) in [(3, 5, 2), (7, 66, 9), (13, STRIP, 5)] {
+        let (a, b) = (numbers(1, rows * inner), numbers(2, inner * columns));
+        let (left, right) = (Matrix::new(&a, rows, inner, inner), Matrix::new(&b, inner, columns, columns));
+        let mut shared = vec![SharedMatrix::new(right)];
+        if columns == STRIP {
+            shared.push(SharedMatrix::strip(&b));
+        }
+        for shared in shared {
+            let mut out = vec![f32::NAN; rows * columns];
+            shared.product(left, &mut out, false);
+            assert_near("from zero", &out, &expected(left, right, None));
+            let onto = out.clone();
+            shared.product(left, &mut out, true);
+            assert_near("added", &out, &expected(left, right, Some(&onto)));
+        }
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "takes too long")]
 fn the_number_of_threads_changes_no_bit() {
     for [rows, columns, inner] in [[700, 200, 96], [4161, 130, 128], [1025, 512, 1000], [200, 700, 1000]] {
         let (a, b) = (numbers(1, rows * inner), numbers(2, inner * columns));

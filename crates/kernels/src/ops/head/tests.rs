@@ -1,7 +1,7 @@
 use super::*;
 use crate::testing::{
     assert_close, assert_matches, assert_matches_reference_on, assert_threads_change_no_bit, differentiate,
-    flat, list, numbers, tensor,
+    flat, list, numbers, on_threads, tensor,
 };
 use burn::tensor::{DType, Device};
 
@@ -224,6 +224,28 @@ fn the_number_of_threads_changes_no_bit() {
     for precision in [Precision::F32, Precision::Bf16] {
         let fused = |given: &[Tensor<1>]| fused(given, shape, true, Weighting::Some, precision);
         assert_threads_change_no_bit(precision.name(), &given(shape), fused);
+    }
+}
+
+/// What Miri runs: blocks of tiles, whose rows and strips are used again.
+#[test]
+fn the_head_is_computed_by_several_threads() {
+    let leaf = |count: usize| {
+        let whole: Vec<f32> = (0..count).map(|n| (n % 7) as f32 - 3.0).collect();
+        flat(whole, &Device::flex().autodiff()).require_grad()
+    };
+    for precision in [Precision::F32, Precision::Bf16] {
+        let (hidden, weight) = (leaf(30 * 3), leaf(3 * 66));
+        let targets = Tensor::from_ints([5; 30], &hidden.device());
+        let loss = on_threads(2, || {
+            let (hidden, weight) = (hidden.clone().reshape([1, 30, 3]), weight.clone().reshape([3, 66]));
+            head_loss(hidden, weight, targets, None, precision)
+        });
+        let gradients = loss.backward();
+        // The logits of a row keep their softmax where all move alike.
+        let gradient = list(weight.grad(&gradients).unwrap());
+        assert!(gradient.chunks(66).all(|channel| channel.iter().sum::<f32>().abs() < 0.02), "{precision}");
+        assert!(list(hidden.grad(&gradients).unwrap()).iter().all(|x| x.is_finite()));
     }
 }
 

@@ -157,7 +157,7 @@ impl fmt::Display for Precision {
 }
 
 /// Whether the numbers of a tensor are of half precision.
-pub(crate) fn is_half<const D: usize>(tensor: &Tensor<D>) -> bool {
+fn is_half<const D: usize>(tensor: &Tensor<D>) -> bool {
     matches!(tensor.dtype(), DType::F16 | DType::BF16)
 }
 

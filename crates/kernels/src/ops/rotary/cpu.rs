@@ -1,22 +1,16 @@
 //! Splitting and rotating on the CPU, a row of one head at a time.
 //!
-//! Packed rows are read and written from start to end, and the heads grow side by side. A large output is
-//! written past the caches. The memory serves several streams faster than one, so that this is quicker than
-//! the copy of as many bytes, as long as every head begins a line of the cache: large buffers are aligned to
-//! lines by the program's allocator.
+//! Packed rows are read and written from start to end, and the heads grow side by side: the memory serves several
+//! streams faster than one.
 
 use super::{Heads, Layout};
 use crate::machine::autodiff::{View, values};
-use crate::machine::buffers::{StreamingWriter, past_caches};
+use crate::machine::buffers::written;
 use crate::machine::simd::{LANES, vectorised};
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
 use std::borrow::Cow;
 use std::mem::MaybeUninit;
-
-/// How many rows before its use a row is asked for. The processor's own prefetching does not see rows that
-/// lie pages apart.
-const AHEAD: usize = 2;
 
 /// Rows per task.
 const ROWS: usize = if cfg!(miri) { 4 } else { 64 };
@@ -41,15 +35,11 @@ struct Angles<'a> {
 }
 
 /// The values of a table, ready to be cut by batch row and position.
-///
-/// One of each for a pair whose channels lie in two halves. Where they lie side by side, one for each channel, and
-/// the sine of the first negative: then a vector is turned with one exchange of neighbours.
 struct Turns<'a> {
     cos: Cow<'a, [f32]>,
     sin: Cow<'a, [f32]>,
     half: usize,
     layout: Layout,
-    per_position: usize,
     /// Values per batch row; 0 if the batch shares one.
     per_batch: usize,
 }
@@ -58,19 +48,12 @@ impl<'a> Turns<'a> {
     fn new(table: &'a Table) -> Self {
         let shape = table.cos.layout().shape();
         let (rows, length, half) = (shape[0], shape[1], shape[2]);
-        let (mut cos, mut sin) = (values(&table.cos), values(&table.sin));
-        let mut per_position = half;
-        if table.layout == Layout::Interleaved {
-            per_position = 2 * half;
-            cos = cos.iter().flat_map(|cos| [*cos; 2]).collect();
-            sin = sin.iter().flat_map(|sin| [-sin, *sin]).collect();
-        }
-        let per_batch = if rows == 1 { 0 } else { length * per_position };
-        Self { cos, sin, half, layout: table.layout, per_position, per_batch }
+        let per_batch = if rows == 1 { 0 } else { length * half };
+        Self { cos: values(&table.cos), sin: values(&table.sin), half, layout: table.layout, per_batch }
     }
 
     fn from(&self, batch: usize, position: usize, sign: f32) -> Angles<'_> {
-        let from = batch * self.per_batch + position * self.per_position;
+        let from = batch * self.per_batch + position * self.half;
         Angles { cos: &self.cos[from..], sin: &self.sin[from..], half: self.half, layout: self.layout, sign }
     }
 }
@@ -150,7 +133,6 @@ fn turned_heads<const N: usize>(
     sign: f32,
 ) -> [Vec<f32>; N] {
     let sizes = parts.each_ref().map(|part| batch * part.count * length * head_dim);
-    let past = past_caches::<f32>(sizes.iter().sum());
     let mut outs = sizes.map(Vec::with_capacity);
     let per_batch = length.div_ceil(ROWS);
     let all_heads = parts.iter().map(|part| part.count).sum();
@@ -171,7 +153,7 @@ fn turned_heads<const N: usize>(
     }
     tasks.into_par_iter().for_each(|mut task| {
         let rows = ROWS.min(length - task.first);
-        turn_rows(&source, parts, &mut task, rows, head_dim, sign, &StreamingWriter::new(past));
+        turn_rows(&source, parts, &mut task, rows, head_dim, sign);
     });
     for (out, size) in outs.iter_mut().zip(sizes) {
         // SAFETY: the tasks cover all rows of all heads, and every number of a row was written.
@@ -190,17 +172,9 @@ pub(super) fn merge(
     tables: [Option<&Table>; 2],
 ) -> Vec<f32> {
     let (parts, width) = (parts(heads, tables), heads.packed());
-    let count = batch * length * width;
-    let past = past_caches::<f32>(count);
-    let mut packed = Vec::with_capacity(count);
-    let chunks = packed.spare_capacity_mut()[..count].par_chunks_mut((ROWS * width).max(1));
-    chunks.enumerate().for_each(|(task, packed)| {
-        let writer = StreamingWriter::new(past);
-        merge_rows(gradients, &parts, task * ROWS, length, heads.head_dim, packed, &writer);
-    });
-    // SAFETY: the chunks cover the first `count` elements, and every number of a row was written.
-    unsafe { packed.set_len(count) };
-    packed
+    written(batch * length * width, ROWS * width, |task, packed| {
+        merge_rows(gradients, &parts, task * ROWS, length, heads.head_dim, packed);
+    })
 }
 
 vectorised! {
@@ -212,7 +186,6 @@ vectorised! {
         rows: usize,
         head_dim: usize,
         sign: f32,
-        writer: &StreamingWriter,
     ) {
         for row in 0..rows {
             let position = task.first + row;
@@ -221,8 +194,7 @@ vectorised! {
                 let angles = part.turns.as_ref().map(|turns| turns.from(task.batch, position, sign));
                 for (head, out) in outs.by_ref().take(part.count) {
                     let x = source.row(task.batch, head, position);
-                    prefetch(x, AHEAD * source.row_stride, head_dim);
-                    turn(&x[..head_dim], angles, &mut out[row * head_dim..][..head_dim], writer);
+                    turn(&x[..head_dim], angles, &mut out[row * head_dim..][..head_dim]);
                 }
             }
         }
@@ -236,7 +208,6 @@ vectorised! {
         length: usize,
         head_dim: usize,
         packed: &mut [MaybeUninit<f32>],
-        writer: &StreamingWriter,
     ) {
         let width: usize = parts.iter().map(|part| part.count * head_dim).sum();
         for (row, packed) in packed.chunks_exact_mut(width).enumerate() {
@@ -252,7 +223,7 @@ vectorised! {
                 let from = batch * batch_stride + position * row_stride;
                 for (head, out) in out.chunks_exact_mut(head_dim).enumerate() {
                     let x = &gradient.data()[from + head * head_stride..];
-                    turn(&x[..head_dim], angles, out, writer);
+                    turn(&x[..head_dim], angles, out);
                 }
             }
         }
@@ -261,57 +232,43 @@ vectorised! {
 
 /// Turns one row of one head, or, without angles, copies it; all of `y` is written.
 #[inline(always)]
-fn turn(x: &[f32], angles: Option<Angles<'_>>, y: &mut [MaybeUninit<f32>], writer: &StreamingWriter) {
+fn turn(x: &[f32], angles: Option<Angles<'_>>, y: &mut [MaybeUninit<f32>]) {
     let Some(Angles { cos, sin, half, layout, sign }) = angles else {
-        copy(x, y, writer);
+        y.write_copy_of_slice(x);
         return;
     };
     let (x, x_rest) = x.split_at(2 * half);
     let (y, y_rest) = y.split_at_mut(2 * half);
+    let (cos, sin) = (&cos[..half], &sin[..half]);
     match layout {
         Layout::Half => {
             let (a, b) = x.split_at(half);
             let (first, second) = y.split_at_mut(half);
-            turn_halves([a, b, &cos[..half], &sin[..half]], first, second, sign, writer);
+            turn_halves([a, b, cos, sin], first, second, sign);
         }
-        Layout::Interleaved => turn_pairs(x, &cos[..2 * half], &sin[..2 * half], y, sign, writer),
-    }
-    copy(x_rest, y_rest, writer);
-}
-
-/// `y = x`.
-#[inline(always)]
-fn copy(x: &[f32], y: &mut [MaybeUninit<f32>], writer: &StreamingWriter) {
-    let ((x, x_rest), (y, y_rest)) = (x.as_chunks::<LANES>(), y.as_chunks_mut::<LANES>());
-    for (x, y) in x.iter().zip(y) {
-        writer.put(y, x);
+        Layout::Interleaved => {
+            turn_pairs(x.as_chunks::<2>().0, cos, sin, sign, y.as_chunks_mut::<2>().0);
+        }
     }
     y_rest.write_copy_of_slice(x_rest);
 }
 
 /// One row of pairs whose partners lie in two halves: a, b and the table's cos and sin, of equal lengths.
 ///
-/// Whole lanes are read before any is written, so that no test is needed for what overlaps.
+/// Whole lanes are read before any is written, so that no test is needed for what overlaps: of six slices there would be many.
 #[inline(always)]
-fn turn_halves(
-    of: [&[f32]; 4],
-    first: &mut [MaybeUninit<f32>],
-    second: &mut [MaybeUninit<f32>],
-    sign: f32,
-    writer: &StreamingWriter,
-) {
+fn turn_halves(of: [&[f32]; 4], first: &mut [MaybeUninit<f32>], second: &mut [MaybeUninit<f32>], sign: f32) {
     let [(a, a_rest), (b, b_rest), (cos, cos_rest), (sin, sin_rest)] = of.map(<[f32]>::as_chunks::<LANES>);
     let (first, first_rest) = first.as_chunks_mut::<LANES>();
     let (second, second_rest) = second.as_chunks_mut::<LANES>();
-    for (((a, b), (cos, sin)), (first, second)) in
-        a.iter().zip(b).zip(cos.iter().zip(sin)).zip(first.iter_mut().zip(second))
-    {
+    let outs = first.iter_mut().zip(second);
+    for (((a, b), (cos, sin)), (first, second)) in a.iter().zip(b).zip(cos.iter().zip(sin)).zip(outs) {
         let (mut one, mut two) = ([0.0; LANES], [0.0; LANES]);
         for lane in 0..LANES {
             (one[lane], two[lane]) = turned(a[lane], b[lane], cos[lane], sign * sin[lane]);
         }
-        writer.put(first, &one);
-        writer.put(second, &two);
+        *first = one.map(MaybeUninit::new);
+        *second = two.map(MaybeUninit::new);
     }
     let rest = a_rest.iter().zip(b_rest).zip(cos_rest.iter().zip(sin_rest));
     for (((a, b), (cos, sin)), (first, second)) in rest.zip(first_rest.iter_mut().zip(second_rest)) {
@@ -323,42 +280,12 @@ fn turn_halves(
 
 /// One row of pairs that lie side by side.
 #[inline(always)]
-fn turn_pairs(
-    x: &[f32],
-    cos: &[f32],
-    sin: &[f32],
-    y: &mut [MaybeUninit<f32>],
-    sign: f32,
-    writer: &StreamingWriter,
-) {
-    let ((x, x_rest), (y, y_rest)) = (x.as_chunks::<LANES>(), y.as_chunks_mut::<LANES>());
-    let ((cos, cos_rest), (sin, sin_rest)) = (cos.as_chunks::<LANES>(), sin.as_chunks::<LANES>());
-    for ((x, y), (cos, sin)) in x.iter().zip(y).zip(cos.iter().zip(sin)) {
-        let mut out = [0.0; LANES];
-        for lane in 0..LANES {
-            out[lane] = x[lane] * cos[lane] + x[lane ^ 1] * (sign * sin[lane]);
-        }
-        writer.put(y, &out);
+fn turn_pairs(x: &[[f32; 2]], cos: &[f32], sin: &[f32], sign: f32, y: &mut [[MaybeUninit<f32>; 2]]) {
+    for (([a, b], (cos, sin)), [first, second]) in x.iter().zip(cos.iter().zip(sin)).zip(y) {
+        let (one, two) = turned(*a, *b, *cos, sign * sin);
+        first.write(one);
+        second.write(two);
     }
-    for (lane, y) in y_rest.iter_mut().enumerate() {
-        y.write(x_rest[lane] * cos_rest[lane] + x_rest[lane ^ 1] * (sign * sin_rest[lane]));
-    }
-}
-
-/// Asks for `count` numbers from `source[from]`, if they are there.
-#[inline(always)]
-fn prefetch(source: &[f32], from: usize, count: usize) {
-    #[cfg(target_arch = "x86_64")]
-    if let Some(row) = source.get(from..from + count) {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // Lines of 64 bytes.
-        for line in row.chunks(16) {
-            // SAFETY: a prefetch reads nothing, and the address lies inside the slice.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) };
-        }
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (source, from, count);
 }
 
 #[inline(always)]

@@ -11,11 +11,9 @@
 //! batch row that has its own; heads share them.
 //!
 //! **Tried on the CPU, and slower:** one head after the other (each takes its columns from lines that the
-//! memory gives whole: 2.4 times as long at 2^24 numbers, and 1.9 times in blocks of 8 rows); making a chunk
-//! in a small buffer and moving it past the caches from there (the chunk is cleared, written and read in the
-//! second cache besides); adding the gradients of q, k and v to the packed one as they come (3 n numbers move
-//! in place of 2 n); asking for the rows of several gradients ahead of their use (a third slower: the
-//! processor follows the streams by itself).
+//! memory gives whole: 2.4 times as long at 2^24 numbers, and 1.9 times in blocks of 8 rows); adding the
+//! gradients of q, k and v to the packed one as they come (3 n numbers move in place of 2 n); asking for the
+//! rows of several gradients ahead of their use (a third slower: the processor follows the streams by itself).
 //!
 //! `cpu.rs` says how it is done on the CPU, `gpu/` on the GPU.
 
@@ -25,9 +23,6 @@ pub(crate) mod gpu;
 pub(crate) mod reference;
 #[cfg(test)]
 mod tests;
-
-#[cfg(test)]
-pub(crate) use reference::rotate as plain_rotate;
 
 use crate::machine::autodiff::{CpuTensor, View, tensor_of};
 use crate::op::prelude::*;

@@ -7,6 +7,7 @@
 
 use super::rotations::Rotations;
 use super::sink::{by_head, scaled, sink};
+use super::watched::Probabilities;
 use burn::tensor::{Bool, Tensor, TensorData};
 use longwave_kernels::device::constant;
 use longwave_kernels::{Normaliser, Softmax, normalise, repeat_heads, rotate};
@@ -15,25 +16,10 @@ use longwave_position::frequency::Side;
 use longwave_position::reading::{AttentionKind, LogN, entropy_factor};
 use longwave_position::{Positions, Reading};
 use std::convert::Infallible;
-use std::ops::Range;
 use std::sync::Arc;
 
-/// What some queries give to the first keys.
-pub(super) struct Seen<'a> {
-    /// The queries among the rows.
-    pub(super) queries: Range<usize>,
-    /// `[batch, heads, queries, keys]`.
-    pub(super) probabilities: &'a Tensor<4>,
-    /// What they are made of, of the same shape: minus infinity where a query does not see a key.
-    pub(super) logits: &'a Tensor<4>,
-    /// q `[batch, heads, queries, d]` and k `[batch, heads, keys, d]` as they were projected.
-    pub(super) projected: &'a [Tensor<4>; 2],
-    /// The same at their positions, for each entry of the geometry.
-    pub(super) entries: &'a [[Tensor<4>; 2]],
-}
-
-/// Sees what a block of queries gives; its error ends the pass.
-pub(super) type See<'a, E> = dyn FnMut(&Seen<'_>) -> Result<(), E> + 'a;
+/// Sees what a block of queries gives to keys, with places among the rows at hand; its error ends the pass.
+pub(super) type See<'a, E> = dyn FnMut(Probabilities<'_>) -> Result<(), E> + 'a;
 
 /// Scores computed at once: 64 MiB in f32.
 const SCORES_AT_ONCE: usize = 1 << 24;
@@ -114,9 +100,15 @@ fn in_blocks<E>(
         let shown = projected.as_ref().map(|projected| (logits.clone(), here(projected)));
         let given = probabilities(logits, &normaliser, block, reading);
         if let (Some(see), Some((logits, projected))) = (&mut see, shown) {
-            let (logits, projected) = (&seen_alone(logits, kind, block), &projected);
-            let (queries, probabilities) = (queries.clone(), &given);
-            see(&Seen { queries, probabilities, logits, projected, entries: &entries })?;
+            see(Probabilities {
+                layer: block.rows.layer,
+                queries: queries.clone(),
+                first_key: 0,
+                values: &given,
+                logits: &seen_alone(logits, kind, block),
+                projected: &projected,
+                mapped: &entries,
+            })?;
         }
         let output = given.clone().matmul(v.clone());
         outputs.push(match reading.values(&given, block) {

@@ -1,6 +1,7 @@
 //! What the fused attention reads of two rotations is what plain operations read, block by block.
 
 mod described;
+mod reflected;
 
 use super::*;
 use crate::attention::attend;
@@ -81,9 +82,18 @@ fn differentiated(queries: &Range<usize>, attention: impl Fn([Tensor<4>; 3]) -> 
 
 /// Reads the same q, k and v in both ways.
 fn both(reading: &Reading, positions: &Positions, queries: Range<usize>) -> [Vec<Vec<f32>>; 2] {
-    let device = Device::flex().autodiff();
-    let tokens = Tensor::<2, Int>::zeros([1, LENGTH], &device);
-    let input = Tensor::zeros([1, LENGTH, HEADS * DIM], &device);
+    let input = Tensor::zeros([1, LENGTH, HEADS * DIM], &Device::flex().autodiff());
+    both_of(reading, positions, queries, input)
+}
+
+/// The same where the encoding reads an input.
+fn both_of(
+    reading: &Reading,
+    positions: &Positions,
+    queries: Range<usize>,
+    input: Tensor<3>,
+) -> [Vec<Vec<f32>>; 2] {
+    let tokens = Tensor::<2, Int>::zeros([1, LENGTH], &input.device());
     let rows = Rows::new(0, &tokens, positions);
     let block = QueryBlock { rows, queries: &queries, input: &input };
     [

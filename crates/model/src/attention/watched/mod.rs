@@ -4,7 +4,7 @@
 //! attention of every layer a second time, from the same input with the same hooks, one block of queries at a time
 //! ([`super::blocks`]): whatever the encoding, the geometry and the mask, memory grows with the length and not with its square.
 
-use super::blocks::{See, Seen, attention_seen};
+use super::blocks::{See, attention_seen};
 use super::{Attention, Rotations};
 use crate::gpt::{Gpt, Pass, Place};
 use crate::segment_memory::SegmentMemory;
@@ -105,10 +105,9 @@ impl Gpt {
             };
             let input = block.attention_input(all);
             let rows = Rows { positions: seen, ..Rows::new(layer, &pass.tokens, pass.positions) };
-            let mut see = |seen: &Seen<'_>| {
-                let queries = first_key + seen.queries.start..first_key + seen.queries.end;
-                let Seen { probabilities: values, logits, projected, entries: mapped, .. } = *seen;
-                watch(&Probabilities { layer, queries, first_key, values, logits, projected, mapped })
+            let mut see = |shown: Probabilities<'_>| {
+                let queries = first_key + shown.queries.start..first_key + shown.queries.end;
+                watch(&Probabilities { queries, first_key, ..shown })
             };
             let before = before + first - start;
             block.attention.seen(&input, before, rows, pass.reading, &mut rotations, &mut see)

@@ -1,6 +1,6 @@
 //! The launches of the kernels, and the gradient.
 
-use super::{UNITS, head_kernel, weighted_head_kernel};
+use super::{UNITS, head_kernel};
 use crate::machine::autodiff::{FusedBackend, Primitive};
 use crate::machine::gpu::{copied, cubes, empty, launch, width};
 use crate::ops::head::HeadLoss;
@@ -24,36 +24,23 @@ pub(super) fn head(
     let losses = empty(&logits, [rows]);
     let width = width(&logits.client, std::iter::once(classes));
     let (grid, vectors) = (cubes(rows, UNITS, &[&logits]), classes / width);
-    // SAFETY: the kernels leave cubes past the last row idle, and the others stay in their row; nothing else holds what is
-    // written.
+    let (weighted, nan) = (weights.is_some(), f32::NAN);
+    // Something stands in the place of weights that are not there.
+    let weights = weights.map_or_else(|| empty(&logits, [1]), into_contiguous);
+    // SAFETY: the kernel leaves cubes past the last row idle, and the others stay in their row, which has a weight if any has;
+    // nothing else holds what is written.
     unsafe {
-        match weights {
-            None => {
-                launch!(
-                    head_kernel,
-                    grid,
-                    [width],
-                    [logits, targets, losses],
-                    rows,
-                    share,
-                    f32::NAN,
-                    vectors
-                );
-            }
-            Some(weights) => {
-                let weights = into_contiguous(weights);
-                let nan = f32::NAN;
-                launch!(
-                    weighted_head_kernel,
-                    grid,
-                    [width],
-                    [logits, targets, weights, losses],
-                    rows,
-                    nan,
-                    vectors
-                );
-            }
-        }
+        launch!(
+            head_kernel,
+            grid,
+            [width],
+            [logits, targets, weights, losses],
+            rows,
+            share,
+            nan,
+            weighted,
+            vectors
+        );
     }
     (losses, logits)
 }

@@ -50,40 +50,29 @@ pub(super) fn head_loss(inputs: [Primitive; 2], head: HeadLoss, wanted: [bool; 2
     (rows.loss(), Kept::Rows(rows))
 }
 
-/// The losses of rows times one share, and the gradient of their sum in the place of the logits.
+/// The losses of rows, each times its weight or else all times one share, and the gradient of their sum in the place of the
+/// logits.
 #[cube(launch, launch_unchecked, address_type = "dynamic")]
 fn head_kernel<N: Size>(
-    logits: &mut [Vector<f32, N>],
-    targets: &[i32],
-    losses: &mut [f32],
-    rows: usize,
-    share: f32,
-    nan: f32,
-    #[comptime] vectors: usize,
-) {
-    let row = CUBE_POS;
-    if row >= rows {
-        terminate!();
-    }
-    loss_and_slope::<N>(logits, targets, losses, row, share, nan, vectors);
-}
-
-/// The same, where each row has a weight of its own.
-#[cube(launch, launch_unchecked, address_type = "dynamic")]
-fn weighted_head_kernel<N: Size>(
     logits: &mut [Vector<f32, N>],
     targets: &[i32],
     weights: &[f32],
     losses: &mut [f32],
     rows: usize,
+    share: f32,
     nan: f32,
+    #[comptime] weighted: bool,
     #[comptime] vectors: usize,
 ) {
     let row = CUBE_POS;
     if row >= rows {
         terminate!();
     }
-    loss_and_slope::<N>(logits, targets, losses, row, weights[row], nan, vectors);
+    if comptime!(weighted) {
+        loss_and_slope::<N>(logits, targets, losses, row, weights[row], nan, vectors);
+    } else {
+        loss_and_slope::<N>(logits, targets, losses, row, share, nan, vectors);
+    }
 }
 
 #[cube]

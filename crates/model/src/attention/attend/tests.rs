@@ -1,3 +1,5 @@
+//! Linear attention.
+
 use super::*;
 use crate::testing;
 use burn::tensor::{Device, Int};
@@ -28,18 +30,13 @@ fn qkv(length: usize, device: &Device) -> [Tensor<4>; 3] {
     ["q", "k", "v"].map(|name| init.normal(name, [1, HEADS, length, DIM], 1.5).val())
 }
 
-fn attended(
-    kind: &str,
-    qkv: [Tensor<4>; 3],
-    positions: &Positions,
-    queries: std::ops::Range<usize>,
-) -> Tensor<4> {
+fn attended(kind: &str, qkv: [Tensor<4>; 3], positions: &Positions) -> Tensor<4> {
     let device = qkv[0].device();
     let tokens = Tensor::<2, Int>::zeros([1, positions.length()], &device);
     let input = Tensor::zeros([1, positions.length(), HEADS * DIM], &device);
     let rows = Rows::new(0, &tokens, positions);
-    let block = QueryBlock { rows, queries: &queries, input: &input };
-    super::super::attend(qkv, 1.0, block, &reading(kind), &mut Rotations::default())
+    let block = QueryBlock { rows, queries: &(0..positions.length()), input: &input };
+    attend(qkv, 1.0, block, &reading(kind), &mut Rotations::default())
 }
 
 fn numbers(x: Tensor<4>) -> Vec<f64> {
@@ -96,23 +93,13 @@ fn agrees_with_the_sums_over_all_pairs_in_f64() {
     for (kind, rotates) in [("none", false), ("rope", true)] {
         for positions in [Positions::range(0..300), Positions::range(0..300).map(|m| 40_000.0 + m / 2.0)] {
             let expected = direct(&qkv, &positions, rotates);
-            let found = numbers(attended(kind, qkv.clone(), &positions, 0..300));
+            let found = numbers(attended(kind, qkv.clone(), &positions));
             let scale = expected.iter().fold(0.0f64, |largest, x| largest.max(x.abs()));
             for (index, (found, expected)) in found.iter().zip(&expected).enumerate() {
                 assert!((found - expected).abs() <= 1e-5 * scale, "{kind}[{index}]: {found} for {expected}");
             }
         }
     }
-}
-
-#[test]
-fn blocks_of_queries_change_nothing() {
-    let qkv = qkv(40, &Device::flex());
-    let positions = Positions::range(0..40);
-    let whole = attended("rope", qkv.clone(), &positions, 0..40);
-    let [q, k, v] = qkv;
-    let later = attended("rope", [q.slice_dim(2, 13..40), k, v], &positions, 13..40);
-    assert!(largest(whole.slice_dim(2, 13..40) - later) < 1e-5);
 }
 
 #[test]
@@ -124,15 +111,7 @@ fn a_later_row_changes_nothing_earlier() {
         let changed = x.clone().slice_dim(2, 150..151).neg();
         x.slice_assign([0..1, 0..heads, 150..151, 0..dim], changed)
     });
-    let [before, after] = [before, after].map(|qkv| attended("rope", qkv, &positions, 0..200));
+    let [before, after] = [before, after].map(|qkv| attended("rope", qkv, &positions));
     assert!(largest((before.clone() - after.clone()).slice_dim(2, 0..150)) == 0.0);
     assert!(largest((before - after).slice_dim(2, 150..200)) > 1e-3);
-}
-
-#[test]
-fn features_too_small_for_f32_give_no_nan() {
-    let tiny = Tensor::<4>::full([1, HEADS, 6, DIM], -200.0, &Device::flex());
-    let v = Tensor::ones([1, HEADS, 6, DIM], &Device::flex());
-    let found = numbers(attended("none", [tiny.clone(), tiny, v], &Positions::range(0..6), 0..6));
-    assert!(found.iter().all(|x| x.is_finite()), "{found:?}");
 }

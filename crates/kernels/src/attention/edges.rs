@@ -1,12 +1,39 @@
 //! What lies at the edge: rows that see nothing, large numbers, keys past the last query, wrong arguments, threads.
+//!
+//! Beside `tests`, which CI leaves out of its run with a GPU.
 
+use super::spec::Shape;
+use super::tests::{BiasKind, Case, PLAIN};
 use super::*;
+use crate::testing::{
+    Differentiated, ROUNDING, assert_alike, assert_close, assert_threads_change_no_bit, by_reference,
+    differentiate, list, on_devices, tensor,
+};
+use burn::tensor::{Device, Tensor};
+
+on_devices! {
+    "attention":
+    large_logits_do_not_overflow => large_logits,
+    windows_of_any_size_hide_nothing => windows_of_any_size,
+    rows_that_see_no_key_give_zeros => rows_without_keys,
+    minus_infinity_by_distance_hides_keys => distances_without_keys,
+}
+
+/// What an operation gives on a device, and its reference on the CPU.
+fn both<const D: usize>(
+    device: &Device,
+    inputs: &[Vec<f32>],
+    operation: impl Fn(&[Tensor<1>]) -> Tensor<D>,
+) -> [Differentiated; 2] {
+    let reference = |x: &[Tensor<1>]| by_reference(|| operation(x));
+    [differentiate(device, inputs, &operation), differentiate(&Device::flex(), inputs, reference)]
+}
 
 #[test]
 fn keys_after_the_last_query_get_no_gradient() {
     let shape = Shape { queries: 3, keys: 9, ..PLAIN.shape };
     let case = Case { shape, offset: 2, ..PLAIN };
-    case.check(BiasKind::None);
+    case.check_on(&Device::flex(), BiasKind::None);
     let (_, gradients) = differentiate(&Device::flex(), &case.inputs(BiasKind::None), |inputs| {
         case.fused(BiasKind::None, inputs)
     });
@@ -14,16 +41,17 @@ fn keys_after_the_last_query_get_no_gradient() {
     assert!(gradients[1][5 * width..9 * width].iter().all(|x| *x == 0.0));
 }
 
-#[test]
-fn large_logits_do_not_overflow() {
-    let device = Device::flex();
-    let q = tensor::<4>(1, [1, 1, 20, 4], &device).mul_scalar(1e4);
-    let k = tensor::<4>(2, [1, 1, 20, 4], &device);
-    let v = tensor::<4>(3, [1, 1, 20, 4], &device);
-    let options = Attention::causal(4);
-    let shape = Shape::of(&q, &k, &v);
-    let fused = list(attention(q.clone(), k.clone(), v.clone(), &options));
-    assert_close("fused", &fused, &list(reference::attention([q, k, v], &options, &shape)), 2e-3);
+/// Logits far apart: the highest is found on the way, and nothing overflows.
+fn large_logits(device: &Device) {
+    for (queries, keys) in [(70, 70), (2, 300)] {
+        let read = |device: &Device| {
+            let q = tensor::<4>(1, [1, 1, queries, 4], device).mul_scalar(1e4);
+            let [k, v] = [2, 3].map(|seed| tensor::<4>(seed, [1, 1, keys, 4], device));
+            list(attention(q, k, v, &Attention { query_offset: keys - queries, ..Attention::causal(4) }))
+        };
+        let expected = by_reference(|| read(&Device::flex()));
+        assert_close(&format!("{queries} of {keys}"), &read(device), &expected, 2e-3);
+    }
 }
 
 #[test]
@@ -35,20 +63,13 @@ fn the_reference_in_blocks_is_the_reference_at_once() {
     let query_scale = Some(tensor(5, [2, 1600], &device).add_scalar(1.5));
     let pair = Bias::Pair { query: tensor(6, [2, 4, 1600], &device), key: tensor(7, [2, 4, 1600], &device) };
     let options = Attention { bias: pair, query_scale, ..Attention::causal(2) };
-    let shape = Shape::of(&q, &k, &v);
-    let blocks = list(reference::attention([&q, &k, &v].map(Clone::clone), &options, &shape));
-    let fused = list(attention(q, k, v, &options));
-    assert_close("fused against reference in blocks", &fused, &blocks, 2e-6);
-}
-
-#[test]
-fn rows_that_see_no_key_give_zeros() {
-    rows_without_keys(&Device::flex());
+    let read = || list(attention(q.clone(), k.clone(), v.clone(), &options));
+    assert_close("fused against reference in blocks", &read(), &by_reference(read), 2e-6);
 }
 
 /// Minus infinity throughout a row of a block of bias leaves nothing to see: the output of the row and all gradients
 /// that come through it are 0, and other rows are as they would be without it.
-pub(in crate::attention) fn rows_without_keys(device: &Device) {
+fn rows_without_keys(device: &Device) {
     let Shape { queries, keys, value_dim, .. } = PLAIN.shape;
     let empty = |row: usize| row.is_multiple_of(7) || row + 1 == queries;
     let hidden = |index: usize| empty(index / keys % queries);
@@ -58,8 +79,7 @@ pub(in crate::attention) fn rows_without_keys(device: &Device) {
         for (_, x) in inputs[3].iter_mut().enumerate().filter(|(index, _)| hidden(*index)) {
             *x = f32::NEG_INFINITY;
         }
-        let fused = differentiate(device, &inputs, |inputs| case.fused(BiasKind::Block, inputs));
-        let expected = differentiate(device, &inputs, |inputs| case.reference(BiasKind::Block, inputs));
+        let [fused, expected] = both(device, &inputs, |inputs| case.fused(BiasKind::Block, inputs));
         assert_alike("rows", &fused, &expected, ROUNDING);
         let ((output, gradients), (_, expected_gradients)) = (fused, expected);
         let of_rows = output.iter().enumerate();
@@ -71,14 +91,9 @@ pub(in crate::attention) fn rows_without_keys(device: &Device) {
     }
 }
 
-#[test]
-fn minus_infinity_by_distance_hides_keys() {
-    distances_without_keys(&Device::flex());
-}
-
 /// A table by distance with minus infinity from some distance on reads as a window of that head: the output and all
 /// gradients are as in the reference, and finite.
-pub(in crate::attention) fn distances_without_keys(device: &Device) {
+fn distances_without_keys(device: &Device) {
     let distances = PLAIN.distances();
     // The first heads see 1, 2, .. keys, the last one sees all.
     let hidden =
@@ -89,9 +104,7 @@ pub(in crate::attention) fn distances_without_keys(device: &Device) {
         for (_, x) in inputs[3].iter_mut().enumerate().filter(|(index, _)| hidden(*index)) {
             *x = f32::NEG_INFINITY;
         }
-        let fused = differentiate(device, &inputs, |inputs| case.fused(BiasKind::ByDistance, inputs));
-        let expected =
-            differentiate(&Device::flex(), &inputs, |inputs| case.reference(BiasKind::ByDistance, inputs));
+        let [fused, expected] = both(device, &inputs, |inputs| case.fused(BiasKind::ByDistance, inputs));
         assert_alike("distances", &fused, &expected, ROUNDING);
         let mut of_table = fused.1[3].iter().enumerate();
         assert!(of_table.all(|(index, x)| x.is_finite() && (!hidden(index) || *x == 0.0)));
@@ -109,21 +122,18 @@ fn nothing_to_see_gives_zeros_everywhere() {
     assert!(output.iter().chain(gradients.iter().flatten()).all(|x| *x == 0.0));
 }
 
-#[test]
-fn windows_of_any_size_hide_nothing() {
-    let device = Device::flex();
-    let [q, k, v] = [1, 2, 3].map(|seed| tensor::<4>(seed, [1, 2, 70, 4], &device));
-    let shape = Shape::of(&q, &k, &v);
-    let read = |window: Option<usize>, sinks: usize| {
-        let options = Attention { window, sinks, ..Attention::causal(4) };
-        let [q, k, v] = [&q, &k, &v].map(Clone::clone);
-        let plain = reference::attention([&q, &k, &v].map(Clone::clone), &options, &shape);
-        [attention(q, k, v, &options), plain].map(list)
+/// Windows and sinks as long as the text, at the end of 32 bits and past it hide no key.
+fn windows_of_any_size(device: &Device) {
+    let read = |device: &Device, window: Option<usize>, sinks: usize| {
+        let [q, k, v] = [1, 2, 3].map(|seed| tensor::<4>(seed, [1, 2, 70, 4], device));
+        list(attention(q, k, v, &Attention { window, sinks, ..Attention::causal(4) }))
     };
-    let expected = read(None, 0);
-    for window in [70, (1 << 32) - 1, 1 << 32, (1 << 32) + 1, usize::MAX] {
-        assert_eq!(read(Some(window), 0), expected, "{window}");
-        assert_eq!(read(Some(1), window), expected, "sinks {window}");
+    let reads =
+        |window, sinks| [read(device, window, sinks), by_reference(|| read(&Device::flex(), window, sinks))];
+    let expected = reads(None, 0);
+    for window in [70, (1 << 32) - 71, (1 << 32) - 1, 1 << 32, (1 << 32) + 1, usize::MAX] {
+        assert_eq!(reads(Some(window), 0), expected, "{window}");
+        assert_eq!(reads(Some(1), window), expected, "sinks {window}");
     }
 }
 

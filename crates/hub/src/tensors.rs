@@ -1,7 +1,7 @@
 //! `model.safetensors`: tensors by name, as 32-bit floats.
 
 use crate::weights::{Piece, Source};
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{Device, Tensor, TensorData, bf16, f16};
 use longwave_core::{Error, Result};
 use longwave_model::Gpt;
 use longwave_train::checkpoint::safetensors_of;
@@ -73,21 +73,23 @@ fn one_of_theirs(ours: &Tensors, source: &Source) -> Result<Stored> {
         Source::Whole { ours } => find(ours)?.clone(),
         Source::Columns { ours, columns } => {
             let Stored { shape, numbers } = find(ours)?;
-            let (rows, width) = (shape[0], shape[1]);
-            let turned = columns.iter().flat_map(|column| {
+            let ([rows, width], shape) = turned(shape, columns.len());
+            let numbers = columns.iter().flat_map(|column| {
                 (0..rows).map(move |row| row * width + column).map(|index| numbers[index])
             });
-            Stored { shape: vec![columns.len(), rows], numbers: turned.collect() }
-        }
-        Source::Places { ours, places } => {
-            let numbers = &find(ours)?.numbers;
-            Stored {
-                shape: vec![places.len()],
-                numbers: places.iter().map(|&place| numbers[place]).collect(),
-            }
+            Stored { shape, numbers: numbers.collect() }
         }
         Source::Zeros { count } => Stored { shape: vec![*count], numbers: vec![0.0; *count] },
     })
+}
+
+/// The rows and the width of a tensor of ours, and the shape of so many of its columns as rows of theirs. A vector is one
+/// row, and stays a vector.
+fn turned(ours: &[usize], columns: usize) -> ([usize; 2], Vec<usize>) {
+    match *ours {
+        [rows, width] => ([rows, width], vec![columns, rows]),
+        _ => ([1, ours.iter().product()], vec![columns]),
+    }
 }
 
 /// Tensors of a file that was saved without the head: it may leave out what all other names begin with, as GPT-2's does.
@@ -150,10 +152,7 @@ fn fill(ours: &mut Tensors, name: &str, source: &Source, found: &Stored) -> Resu
     let expected = |shape: &[usize]| {
         if found.shape == shape { Ok(()) } else { Err(wrong_shape(name, &found.shape, shape)) }
     };
-    let (Source::Whole { ours: place }
-    | Source::Columns { ours: place, .. }
-    | Source::Places { ours: place, .. }) = source
-    else {
+    let (Source::Whole { ours: place } | Source::Columns { ours: place, .. }) = source else {
         if found.numbers.iter().all(|number| *number == 0.0) {
             return Ok(());
         }
@@ -164,18 +163,12 @@ fn fill(ours: &mut Tensors, name: &str, source: &Source, found: &Stored) -> Resu
         ours.get_mut(place).ok_or_else(|| Error::failed(format!("the model has no parameter `{place}`")))?;
     match source {
         Source::Columns { columns, .. } => {
-            let (rows, width) = (into.shape[0], into.shape[1]);
-            expected(&[columns.len(), rows])?;
+            let ([rows, width], shape) = turned(&into.shape, columns.len());
+            expected(&shape)?;
             for (column, numbers) in columns.iter().zip(found.numbers.chunks(rows)) {
                 for (row, number) in numbers.iter().enumerate() {
                     into.numbers[row * width + column] = *number;
                 }
-            }
-        }
-        Source::Places { places, .. } => {
-            expected(&[places.len()])?;
-            for (&place, number) in places.iter().zip(&found.numbers) {
-                into.numbers[place] = *number;
             }
         }
         Source::Whole { .. } | Source::Zeros { .. } => {
@@ -210,8 +203,8 @@ pub fn from_bytes(bytes: &[u8]) -> Result<Tensors> {
             Dtype::F32 => {
                 view.data().as_chunks::<4>().0.iter().map(|four| f32::from_le_bytes(*four)).collect()
             }
-            Dtype::F16 => halves().map(|two| half_precision(u16::from_le_bytes(*two))).collect(),
-            Dtype::BF16 => halves().map(|two| bfloat(u16::from_le_bytes(*two))).collect(),
+            Dtype::F16 => halves().map(|two| f16::from_le_bytes(*two).to_f32()).collect(),
+            Dtype::BF16 => halves().map(|two| bf16::from_le_bytes(*two).to_f32()).collect(),
             // Masks of older files; rejected by name unless they are known buffers.
             other if BUFFERS.iter().any(|buffer| name.ends_with(buffer)) => {
                 tracing::debug!("left out `{name}` of {other:?}");
@@ -227,35 +220,19 @@ pub fn from_bytes(bytes: &[u8]) -> Result<Tensors> {
     file.tensors().into_iter().map(one).collect()
 }
 
-/// The upper half of a 32-bit float.
-fn bfloat(bits: u16) -> f32 {
-    f32::from_bits(u32::from(bits) << 16)
-}
-
-/// IEEE 754 binary16: a sign, 5 bits of exponent, 10 of fraction.
-fn half_precision(bits: u16) -> f32 {
-    let (exponent, fraction) = (i32::from(bits >> 10 & 0x1f), f32::from(bits & 0x3ff) / 1024.0);
-    let size = match exponent {
-        0 => fraction * 2f32.powi(-14),
-        31 if fraction == 0.0 => f32::INFINITY,
-        31 => f32::NAN,
-        _ => (1.0 + fraction) * 2f32.powi(exponent - 15),
-    };
-    if bits >> 15 == 0 { size } else { -size }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn half_precision_becomes_floats_exactly() {
-        let halves = [0x3c00, 0xc000, 0x3555, 0x0001, 0x83ff, 0x7bff, 0x8000, 0x7c00].map(half_precision);
-        let expected =
-            [1.0, -2.0, 0.333_251_95, 5.960_464_5e-8, -6.097_555e-5, 65_504.0, -0.0, f32::INFINITY];
-        assert_eq!(halves.map(f32::to_bits), expected.map(f32::to_bits));
-        assert!(half_precision(0x7e00).is_nan());
-        assert_eq!([0x3f80, 0xc049].map(bfloat), [1.0, -3.140_625]);
+    fn halves_become_floats_exactly() {
+        let read = |dtype, bytes: [u8; 4]| {
+            let view = TensorView::new(dtype, vec![2], &bytes).unwrap();
+            from_bytes(&safetensors::serialize([("x", view)], None).unwrap()).unwrap()["x"].numbers.clone()
+        };
+        assert_eq!(read(Dtype::F16, [0x01, 0x00, 0xff, 0x83]), [5.960_464_5e-8, -6.097_555e-5]);
+        assert_eq!(read(Dtype::F16, [0xff, 0x7b, 0x00, 0x7c]), [65_504.0, f32::INFINITY]);
+        assert_eq!(read(Dtype::BF16, [0x80, 0x3f, 0x49, 0xc0]), [1.0, -3.140_625]);
     }
 
     #[test]

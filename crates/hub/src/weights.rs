@@ -24,17 +24,11 @@ pub struct Piece {
 pub enum Source {
     /// All of one tensor of ours, in its order.
     Whole { ours: String },
-    /// Row r is column `columns[r]` of a matrix of ours.
+    /// Row r is column `columns[r]` of a matrix of ours, or of a vector, which is one row.
     Columns {
         ours: String,
         /// Columns of ours, in the order of their rows.
         columns: Vec<usize>,
-    },
-    /// Number r is number `places[r]` of a vector of ours.
-    Places {
-        ours: String,
-        /// Numbers of ours, in their order.
-        places: Vec<usize>,
     },
     /// A bias that our model does not have: so many zeros.
     Zeros { count: usize },
@@ -133,10 +127,6 @@ impl Pieces {
         self.add(theirs, Source::Columns { ours, columns });
     }
 
-    fn places(&mut self, theirs: &str, ours: &str, places: &[usize]) {
-        self.add(theirs, Source::Places { ours: format!("{}{ours}", self.ours), places: places.to_vec() });
-    }
-
     fn layer_norm(&mut self, theirs: &str, ours: &str) {
         self.whole(&format!("{theirs}.weight"), &format!("{ours}.gain"));
         self.whole(&format!("{theirs}.bias"), &format!("{ours}.bias"));
@@ -161,15 +151,15 @@ fn llama(resolved: &Resolved, channels: &Channels) -> Vec<Piece> {
         let query = (0..d.heads).flat_map(|head| channels.query(head)).collect::<Vec<_>>();
         let key = (0..d.kv_heads).flat_map(|head| channels.key(head)).collect();
         let value = (0..d.kv_heads).flat_map(|head| channels.value(head)).collect();
-        for (name, places) in [("q", query), ("k", key), ("v", value)] {
+        for (name, columns) in [("q", query), ("k", key), ("v", value)] {
             if resolved.config.qkv_bias {
-                pieces.places(&format!("self_attn.{name}_proj.bias"), "attention.qkv_bias", &places);
+                pieces.columns(&format!("self_attn.{name}_proj.bias"), "attention.qkv_bias", columns.clone());
             }
-            pieces.columns(&format!("self_attn.{name}_proj.weight"), "attention.qkv", places);
+            pieces.columns(&format!("self_attn.{name}_proj.weight"), "attention.qkv", columns);
         }
         if resolved.config.qk_norm == QkNorm::Rms {
-            pieces.places("self_attn.q_norm.weight", "attention.query_gain", &channels.rotated);
-            pieces.places("self_attn.k_norm.weight", "attention.key_gain", &channels.rotated);
+            pieces.columns("self_attn.q_norm.weight", "attention.query_gain", channels.rotated.clone());
+            pieces.columns("self_attn.k_norm.weight", "attention.key_gain", channels.rotated.clone());
         }
         pieces.columns("self_attn.o_proj.weight", "attention.output", 0..d.width);
         pieces.whole("post_attention_layernorm.weight", "feed_forward_norm.gain");

@@ -256,14 +256,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn geometric_from_one_downwards() {
-        let frequencies = Frequencies::geometric(1e4, 8);
-        let expected = [1.0, 0.1, 0.01, 0.001];
-        assert!(frequencies.inv_freq.iter().zip(expected).all(|(f, e)| (f / e - 1.0).abs() < 1e-12));
-        assert_eq!(frequencies.dim(), 8);
-    }
-
-    #[test]
     fn both_ends_of_a_progression_make_its_base() {
         // The slowest of 16 bands turns twice in 128 tokens.
         let slowest = 2.0 * TAU / 128.0;

@@ -67,8 +67,7 @@ impl Init {
         mean: f64,
         deviation: f64,
     ) -> Param<Tensor<D>> {
-        let mut stream = self.stream(name);
-        self.fill(shape, || mean + deviation * stream.normal())
+        self.normal_around_each(name, shape, |_| mean, deviation)
     }
 
     /// Normal around a mean of its own for each number, chosen by its row-major index.
@@ -89,10 +88,9 @@ impl Init {
         &self,
         name: &str,
         shape: [usize; D],
-        [low, high]: [f64; 2],
+        range: [f64; 2],
     ) -> Param<Tensor<D>> {
-        let mut stream = self.stream(name);
-        self.fill(shape, || low + (high - low) * stream.uniform())
+        self.uniform_within(name, shape, range, [f64::NEG_INFINITY, f64::INFINITY])
     }
 
     /// Uniform in `[low, high)`; what falls outside `bounds` is set to the nearest bound.
@@ -112,15 +110,10 @@ impl Init {
         self.fill(shape, || value)
     }
 
-    /// Given values, row-major.
+    /// Given values, row-major. Fewer are repeated: one row makes a table of equal rows, which takes no memory before it is
+    /// filled.
     pub fn values<const D: usize>(&self, shape: [usize; D], values: &[f64]) -> Param<Tensor<D>> {
-        let mut values = values.iter().copied();
-        self.fill(shape, || values.next().unwrap_or_default())
-    }
-
-    /// The same row everywhere. A table of many rows takes no memory before it is filled.
-    pub fn rows(&self, shape: [usize; 2], row: &[f64]) -> Param<Tensor<2>> {
-        let mut values = row.iter().copied().cycle();
+        let mut values = values.iter().copied().cycle();
         self.fill(shape, || values.next().unwrap_or_default())
     }
 

@@ -168,7 +168,7 @@ impl Configure for Config {
         let (layers, heads) = (dimensions.layers, dimensions.heads);
         let sloped = self.heads.map_or(heads, |count| count.of(heads));
         let mut fixed = self.slopes.of(sloped);
-        let learned = self.learned_slopes.then(|| init.rows([layers, sloped], &fixed));
+        let learned = self.learned_slopes.then(|| init.values([layers, sloped], &fixed));
         fixed.resize(heads, 0.0);
         Alibi { slopes: learned, fixed }
     }
@@ -225,14 +225,6 @@ mod tests {
     use crate::testing::{dimensions, message_of};
 
     #[test]
-    fn slopes_of_any_number_of_heads() {
-        assert_eq!(slopes(4), [0.25, 0.0625, 0.015_625, 0.003_906_25]);
-        assert_eq!(slopes(6), [0.25, 0.0625, 0.015_625, 0.003_906_25, 0.5, 0.125]);
-        assert_eq!(slopes(1), [0.003_906_25]);
-        assert_eq!((slopes(12).len(), slopes(12)[8]), (12, 0.5f64.sqrt()));
-    }
-
-    #[test]
     fn a_part_of_the_heads_has_slopes() {
         let of = |text: &str, heads: usize| {
             let config: Config = toml::from_str(text).unwrap();
@@ -242,6 +234,7 @@ mod tests {
         assert_eq!(of("heads = 'H/2'\nslopes = 'linear'", 5), [1.0, 0.5, 0.0, 0.0, 0.0]);
         assert_eq!(of("heads = 3\nslopes = 'exp'", 4), [1.0, 0.5, 0.25, 0.0]);
         assert_eq!(of("heads = 2", 4), [0.0625, 0.003_906_25, 0.0, 0.0]);
+        assert_eq!(of("heads = 1", 2), [0.003_906_25, 0.0]);
         for wrong in ["0", "3", "'H/3'", "'H'", "'H/0'", "'L/2'", "0.5"] {
             let message = message_of(&format!("kind = 'alibi'\nheads = {wrong}"));
             assert!(message.contains("position.heads"), "{wrong}: {message}");

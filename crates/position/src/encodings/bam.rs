@@ -61,7 +61,7 @@ impl Configure for Config {
         let shape = [if self.shared { 1 } else { dimensions.layers }, dimensions.heads];
         let alpha: Vec<f64> = slopes(dimensions.heads).into_iter().map(f64::ln).collect();
         Bam {
-            alpha: init.rows(shape, &alpha),
+            alpha: init.values(shape, &alpha),
             beta: init.constant(shape, 1.0),
             mu: self.learned_mu.then(|| init.constant(shape, 0.0)),
             config: self.clone(),

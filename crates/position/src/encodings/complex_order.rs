@@ -134,7 +134,7 @@ impl Configure for Config {
         }
         ComplexOrder {
             r: init.normal("position.complex_order.r", r, 0.02),
-            w: init.rows(w, &frequencies),
+            w: init.values(w, &frequencies),
             th: match self.init_phase {
                 InitPhase::Uniform => init.uniform("position.complex_order.th", th, [-PI, PI]),
                 InitPhase::Zero => init.constant(th, 0.0),

@@ -206,8 +206,6 @@ impl Position for Rope {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use burn::tensor::Distribution;
-    use longwave_kernels::rotate;
 
     pub(super) fn dimensions(head_dim: usize) -> Dimensions {
         Dimensions {
@@ -224,63 +222,6 @@ mod tests {
     fn rope(config: &Config, head_dim: usize) -> Rope {
         config.validate("position", &dimensions(head_dim)).unwrap();
         config.build(&dimensions(head_dim), &Init::new(0, &Device::flex()))
-    }
-
-    fn at(rope: &Rope, x: &Tensor<4>, positions: &Positions) -> Tensor<4> {
-        rotate(x.clone(), &rope.rotation.table(positions, Side::Query, &x.device()))
-    }
-
-    fn distance(a: Tensor<4>, b: Tensor<4>) -> f32 {
-        (a - b).abs().max().into_scalar()
-    }
-
-    fn configs() -> Vec<Config> {
-        let mut configs = Vec::new();
-        for layout in [Layout::Half, Layout::Interleaved] {
-            for fraction in [0.5, 1.0] {
-                configs.push(Config { layout, fraction, ..Config::default() });
-            }
-        }
-        configs
-    }
-
-    #[test]
-    fn position_zero_is_the_identity_and_norms_are_kept() {
-        let x = Tensor::<4>::random([2, 2, 5, 8], Distribution::Normal(0.0, 1.0), &Device::flex());
-        for config in configs() {
-            let rope = rope(&config, 8);
-            let zero = Positions::explicit(1, vec![0.0; 5]);
-            assert!(distance(at(&rope, &x, &zero), x.clone()) < 1e-6);
-            let turned = at(&rope, &x, &Positions::range(100..105));
-            let norm = |x: Tensor<4>| x.square().sum_dim(3).sqrt();
-            assert!(distance(norm(turned), norm(x.clone())) < 1e-5, "{config:?}");
-        }
-    }
-
-    #[test]
-    fn scores_depend_on_the_distance_alone() {
-        let q = Tensor::<4>::random([1, 2, 4, 8], Distribution::Normal(0.0, 1.0), &Device::flex());
-        let k = Tensor::<4>::random([1, 2, 4, 8], Distribution::Normal(0.0, 1.0), &Device::flex());
-        for config in configs() {
-            let rope = rope(&config, 8);
-            let scores = |shift: usize| {
-                let positions = Positions::range(shift..shift + 4);
-                at(&rope, &q, &positions).matmul(at(&rope, &k, &positions).swap_dims(2, 3))
-            };
-            assert!(distance(scores(0), scores(1000)) < 1e-4, "{config:?}");
-        }
-    }
-
-    #[test]
-    fn layouts_are_a_permutation_of_each_other() {
-        let x = Tensor::<4>::random([1, 1, 3, 4], Distribution::Normal(0.0, 1.0), &Device::flex());
-        let positions = Positions::range(3..6);
-        let half = at(&rope(&Config::default(), 4), &x, &positions);
-        let config = Config { layout: Layout::Interleaved, ..Config::default() };
-        let pick =
-            |x: Tensor<4>, order: [i64; 4]| x.select(3, Tensor::<1, Int>::from_data(order, &Device::flex()));
-        let interleaved = at(&rope(&config, 4), &pick(x, [0, 2, 1, 3]), &positions);
-        assert!(distance(half, pick(interleaved, [0, 2, 1, 3])) < 1e-6);
     }
 
     #[test]

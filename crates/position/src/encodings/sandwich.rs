@@ -72,17 +72,3 @@ impl DistanceBias for Sandwich {
         upload(&factors, device).unsqueeze_dim::<2>(1) * upload(&sums, device).unsqueeze::<2>()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn zero_at_no_distance_and_never_above() {
-        let dimensions = crate::testing::dimensions();
-        let sandwich = Config::default().build(&dimensions, &Init::new(0, &Device::flex()));
-        assert!(sandwich.sum(0.0).abs() < 1e-12);
-        assert!((1..5000).all(|n| sandwich.sum(f64::from(n)) < 0.0));
-        assert!(sandwich.sum(1.0) > sandwich.sum(8.0) && sandwich.sum(8.0) > sandwich.sum(64.0));
-    }
-}

@@ -108,18 +108,3 @@ impl Position for Sinusoidal {
         self.frequencies = frequencies;
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn norm_is_the_same_everywhere() {
-        let waves = Sinusoidal { scale: None, frequencies: Frequencies::geometric(1e4, 16), fixed: 1.0 };
-        let values =
-            waves.waves(&Positions::range(0..50), &Device::flex()).into_data().try_to_vec::<f32>().unwrap();
-        for row in values.chunks(16) {
-            assert!((row.iter().map(|x| x * x).sum::<f32>() - 8.0).abs() < 1e-5);
-        }
-    }
-}

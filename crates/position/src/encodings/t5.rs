@@ -165,20 +165,6 @@ mod tests {
     use crate::testing::message_of;
 
     #[test]
-    fn the_usual_buckets() {
-        let buckets = Buckets { buckets: 32, max_distance: 128 };
-        let known =
-            [(15, 15), (16, 16), (17, 16), (20, 17), (31, 21), (45, 23), (46, 24), (112, 30), (113, 31)];
-        for (distance, bucket) in known {
-            assert_eq!(buckets.of(f64::from(distance)), bucket, "distance {distance}");
-        }
-        assert_eq!(buckets.of(1e9), 31);
-        // 4 * 2^m starts a bucket exactly.
-        let exact = Buckets { buckets: 8, max_distance: 64 };
-        assert_eq!([8.0, 16.0, 32.0, 64.0].map(|n| exact.of(n)), [5, 6, 7, 7]);
-    }
-
-    #[test]
     fn odd_or_empty_buckets_are_refused() {
         assert!(Buckets { buckets: 7, max_distance: 128 }.check("position").is_err());
         assert!(Buckets { buckets: 32, max_distance: 16 }.check("position").is_err());

@@ -140,33 +140,6 @@ mod tests {
     use super::*;
     use crate::testing::{Inputs, attend, build};
 
-    /// With one gate for all channels and rows a logit is that of plain attention times a power of the gate.
-    #[test]
-    fn equal_gates_are_a_factor_by_distance() {
-        let device = Device::flex();
-        let mut wall = build("kind = 'wall'", &device).get::<Wall>().unwrap().clone();
-        wall.w_g = Param::from_tensor(wall.w_g.val().zeros_like());
-        wall.b_g = Param::from_tensor(wall.b_g.val().zeros_like());
-        let positions = Positions::range(0..6);
-        let inputs = Inputs::random("", 6, &device);
-        let [q, k, _] = inputs.qkv.clone();
-        let block =
-            QueryBlock { rows: inputs.rows(&wall, 0, &positions), queries: &(2..6), input: &inputs.hidden };
-        let products = q.clone().matmul(k.clone().swap_dims(2, 3));
-        let scores = Tensor::zeros([1, 2, 4, 6], &device);
-        let found = wall.scores(scores, Heads { q: &q.slice_dim(2, 2..6), k: &k, scale: 0.5 }, block);
-        for (row, i) in (2..6).enumerate() {
-            for j in 0..=i {
-                let of = |x: &Tensor<4>, row: usize| {
-                    x.clone().slice_dim(2, row..row + 1).slice_dim(3, j..j + 1).slice_dim(1, 1..2)
-                };
-                let expected = of(&products, i).mul_scalar(0.5 * 0.5_f64.powi((i - j) as i32));
-                let off = (of(&found, row) - expected).abs().into_scalar::<f32>();
-                assert!(off < 1e-5, "{i} {j}: {off}");
-            }
-        }
-    }
-
     #[test]
     fn it_starts_almost_as_plain_attention() {
         let device = Device::flex();

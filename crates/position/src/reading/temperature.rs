@@ -1,6 +1,6 @@
 //! What divides the logits of a layer.
 
-use std::ops::{DivAssign, MulAssign};
+use std::ops::DivAssign;
 
 /// One number for all heads of a layer, or one for each.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,12 +61,6 @@ impl Temperature {
     }
 }
 
-impl MulAssign<f64> for Temperature {
-    fn mul_assign(&mut self, factor: f64) {
-        *self = self.times(&Self::All(factor));
-    }
-}
-
 impl DivAssign<f64> for Temperature {
     fn div_assign(&mut self, divisor: f64) {
         match self {
@@ -82,9 +76,8 @@ mod tests {
 
     #[test]
     fn one_after_the_other_multiplies() {
-        let mut temperature = Temperature::default();
-        assert!(temperature.is_one());
-        temperature *= 3.0;
+        assert!(Temperature::default().is_one());
+        let mut temperature = Temperature::All(3.0);
         temperature /= 1.5;
         assert_eq!(temperature, Temperature::All(2.0));
         let mut heads = temperature.times(&Temperature::Heads(vec![0.5, 1.0]));

@@ -7,9 +7,9 @@ use crate::encoding::Position;
 use crate::frequency::Rotation;
 use crate::positions::Positions;
 use burn::module::{
-    Content, Devices, Flag, Module, ModuleDisplay, ModuleDisplayDefault, ModuleMapper, ModuleVisitor, Param,
+    Content, Devices, Module, ModuleDisplay, ModuleDisplayDefault, ModuleMapper, ModuleVisitor, Param,
 };
-use burn::tensor::{Bool, Device, Int, Tensor};
+use burn::tensor::{Device, Tensor};
 use std::any::Any;
 use std::ops::{Deref, DerefMut};
 
@@ -75,7 +75,7 @@ impl<M: Module + Position + Sync + 'static> AnyModule for M {
     }
 }
 
-/// A visitor of any type. A parameter is one of floats, of whole numbers, of truth values, or a flag.
+/// A visitor of any type.
 pub(super) trait AnyVisitor {
     fn param(&mut self, param: &dyn Any);
     fn enter(&mut self, name: &str, container: &str);
@@ -103,20 +103,6 @@ impl ModuleVisitor for Untyped<'_, dyn AnyVisitor + '_> {
         self.0.param(param);
     }
 
-    fn visit_int<const D: usize>(&mut self, param: &Param<Tensor<D, Int>>) {
-        const { check_axes(D) };
-        self.0.param(param);
-    }
-
-    fn visit_bool<const D: usize>(&mut self, param: &Param<Tensor<D, Bool>>) {
-        const { check_axes(D) };
-        self.0.param(param);
-    }
-
-    fn visit_flag(&mut self, flag: &Param<Flag>) {
-        self.0.param(flag);
-    }
-
     fn enter_module(&mut self, name: &str, container_type: &str) {
         self.0.enter(name, container_type);
     }
@@ -126,31 +112,11 @@ impl ModuleVisitor for Untyped<'_, dyn AnyVisitor + '_> {
     }
 }
 
-impl Untyped<'_, dyn AnyMapper + '_> {
-    fn map_any<P: 'static>(&mut self, param: P) -> P {
-        let mapped = self.0.param(Box::new(param));
-        *mapped.downcast().unwrap_or_else(|_| unreachable!("a mapper keeps the type of a parameter"))
-    }
-}
-
 impl ModuleMapper for Untyped<'_, dyn AnyMapper + '_> {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
         const { check_axes(D) };
-        self.map_any(param)
-    }
-
-    fn map_int<const D: usize>(&mut self, param: Param<Tensor<D, Int>>) -> Param<Tensor<D, Int>> {
-        const { check_axes(D) };
-        self.map_any(param)
-    }
-
-    fn map_bool<const D: usize>(&mut self, param: Param<Tensor<D, Bool>>) -> Param<Tensor<D, Bool>> {
-        const { check_axes(D) };
-        self.map_any(param)
-    }
-
-    fn map_flag(&mut self, flag: Param<Flag>) -> Param<Flag> {
-        self.map_any(flag)
+        let mapped = self.0.param(Box::new(param));
+        *mapped.downcast().unwrap_or_else(|_| unreachable!("a mapper keeps the type of a parameter"))
     }
 
     fn enter_module(&mut self, name: &str, container_type: &str) {
@@ -169,18 +135,9 @@ impl<V: ModuleVisitor> AnyVisitor for Typed<'_, V> {
     fn param(&mut self, param: &dyn Any) {
         for_each_rank!(D, {
             if let Some(param) = param.downcast_ref::<Param<Tensor<D>>>() {
-                return self.0.visit_float(param);
-            }
-            if let Some(param) = param.downcast_ref::<Param<Tensor<D, Int>>>() {
-                return self.0.visit_int(param);
-            }
-            if let Some(param) = param.downcast_ref::<Param<Tensor<D, Bool>>>() {
-                return self.0.visit_bool(param);
+                self.0.visit_float(param);
             }
         });
-        if let Some(flag) = param.downcast_ref() {
-            self.0.visit_flag(flag);
-        }
     }
 
     fn enter(&mut self, name: &str, container: &str) {
@@ -193,23 +150,14 @@ impl<V: ModuleVisitor> AnyVisitor for Typed<'_, V> {
 }
 
 impl<M: ModuleMapper> AnyMapper for Typed<'_, M> {
-    fn param(&mut self, param: Box<dyn Any>) -> Box<dyn Any> {
-        /// The mapped parameter where it has this type.
-        fn mapped<P: 'static>(
-            param: Box<dyn Any>,
-            map: impl FnOnce(P) -> P,
-        ) -> Result<Box<dyn Any>, Box<dyn Any>> {
-            param.downcast::<P>().map(|param| Box::new(map(*param)) as Box<dyn Any>)
-        }
-        let map = &mut *self.0;
-        let mut other = mapped(param, |flag| map.map_flag(flag));
+    fn param(&mut self, mut param: Box<dyn Any>) -> Box<dyn Any> {
         for_each_rank!(D, {
-            other = other.or_else(|param| mapped::<Param<Tensor<D>>>(param, |param| map.map_float(param)));
-            other = other.or_else(|param| mapped::<Param<Tensor<D, Int>>>(param, |param| map.map_int(param)));
-            other =
-                other.or_else(|param| mapped::<Param<Tensor<D, Bool>>>(param, |param| map.map_bool(param)));
+            param = match param.downcast::<Param<Tensor<D>>>() {
+                Ok(param) => return Box::new(self.0.map_float(*param)),
+                Err(param) => param,
+            };
         });
-        other.unwrap_or_else(|param| param)
+        param
     }
 
     fn enter(&mut self, name: &str, container: &str) {
@@ -221,7 +169,7 @@ impl<M: ModuleMapper> AnyMapper for Typed<'_, M> {
     }
 }
 
-/// Any one encoding, with its parameters.
+/// Any one encoding, with its parameters. They are floats: visitors and mappers meet nothing else of its module.
 #[derive(Debug)]
 pub struct Encoding {
     kind: &'static str,

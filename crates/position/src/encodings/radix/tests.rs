@@ -1,22 +1,6 @@
 use super::*;
 
 #[test]
-fn three_readings_of_1749() {
-    let read = |config: Config| config.coordinates(1749.0);
-    let halved = Config { variant: Variant::Interpolate, s: 2.0, digits: 3, ..Config::default() };
-    assert_eq!(read(halved), [4.5, 7.0, 8.0]);
-    let converted = Config {
-        variant: Variant::Convert,
-        beta_new: Some(16),
-        digits_as: DigitsAs::Numbers,
-        reading: DigitReading::Raw,
-        digits: 3,
-        ..Config::default()
-    };
-    assert_eq!(read(converted), [5.0, 13.0, 6.0]);
-}
-
-#[test]
 fn the_least_base_keeps_the_highest_digit_in_range() {
     let base = |train, length| Config::default().larger_base(Lengths { train, length });
     // Positions up to 127 have 0 or 1 as third digit, and so have those up to 511 in base 16.

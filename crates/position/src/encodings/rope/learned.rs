@@ -37,7 +37,7 @@ impl Shared {
     ) -> Param<Tensor<3>> {
         let tables = if self == Self::Layer { 1 } else { dimensions.kv_heads };
         let table: Vec<f64> = inv_freq.iter().map(|f| FACTOR * f.ln()).collect();
-        init.values([dimensions.layers, tables, inv_freq.len()], &table.repeat(dimensions.layers * tables))
+        init.values([dimensions.layers, tables, inv_freq.len()], &table)
     }
 }
 

@@ -3,14 +3,6 @@
 use super::*;
 
 #[test]
-fn log_n_as_published() {
-    let trained = LogN::Trained { train_length: 8 };
-    assert!(trained.factor(1.0).abs() < 1e-15 && (trained.factor(8.0) - 1.0).abs() < 1e-15);
-    let later = LogN::PostHoc { train_length: 8 };
-    assert!((later.factor(4.0) - 1.0).abs() < 1e-15 && (later.factor(64.0) - 2.0).abs() < 1e-12);
-}
-
-#[test]
 fn other_laws_of_the_number_of_keys() {
     let at = |law: LogN| [2.0, 4.0, 8.0].map(|s| law.factor(128.0 * s));
     let info = |head_dim| at(LogN::Info { head_dim, train_length: 128 });

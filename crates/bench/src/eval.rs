@@ -95,29 +95,3 @@ fn tokens(model: &Gpt, [texts, length]: [usize; 2], scored: usize, device: &Devi
     let targets = upload(&tokens[..texts * scored], [texts, scored], device);
     [upload(&tokens, [texts, length], device), targets]
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::{alone, bench};
-    use crate::train::tests::small;
-
-    #[test]
-    fn every_length_is_read_in_a_full_pass() {
-        let _alone = alone();
-        let (_folder, config, dataset) = small();
-        let vocab = dataset.tokenizer().vocab_size();
-        let mut records = Vec::new();
-        run(&bench(), &config.run, vocab, &[512, 8192], &mut |record| {
-            records.push(record);
-            Ok(())
-        })
-        .unwrap();
-        let cases: Vec<&str> = records.iter().map(|record| record.case.as_str()).collect();
-        assert_eq!(cases, ["rope, 16 x 512", "rope, 1 x 8192"]);
-        assert!(records.iter().all(|record| record.tokens == Some(8192) && record.peak_bytes > Some(0)));
-        assert!(records[0].speedup.is_some() && records[1].speedup.is_none());
-        assert!(run(&bench(), &config.run, vocab, &[0], &mut |_| Ok(())).is_err());
-        assert!(!longwave_kernels::reference_in_use(), "the kernels that were asked for run again");
-    }
-}

@@ -53,7 +53,6 @@ mod testing {
     use super::{Bench, Clock};
     use burn::tensor::Device;
     use std::sync::{Mutex, MutexGuard, PoisonError};
-    use std::time::Duration;
 
     /// The choice of kernels and the count of memory belong to the whole process: one test at a time. Every
     /// test here takes it, since whatever another thread allocates is counted too.
@@ -62,14 +61,13 @@ mod testing {
         ALONE.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A bench on the CPU that runs everything as seldom as it may.
-    pub(crate) fn bench() -> Bench {
-        Bench {
-            device: Device::flex(),
-            device_name: "CPU".to_owned(),
-            clock: Clock { least: 1, most: 1, budget: Duration::ZERO },
-            reference: false,
-            alone: false,
-        }
+    #[test]
+    fn the_kernels_that_were_asked_for_run_again() {
+        let _alone = alone();
+        let (device, device_name) = (Device::flex(), "CPU".to_owned());
+        longwave_kernels::use_reference(true);
+        Bench { device, device_name, clock: Clock::default(), reference: false, alone: false }
+            .asked_kernels();
+        assert!(!longwave_kernels::reference_in_use());
     }
 }

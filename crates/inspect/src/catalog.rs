@@ -9,7 +9,7 @@ use longwave_position::extensions::{self, common, examples};
 use longwave_position::frequency::Side;
 use longwave_position::reading::LogN;
 use longwave_position::{
-    EncodingConfig, ExtensionConfig, Init, Lengths, ParameterSpec, PositionConfig, Positions, Reading,
+    EncodingConfig, ExtensionConfig, Init, Lengths, ParameterSpec, PositionConfig, Positions,
 };
 use schemars::SchemaGenerator;
 use serde::Serialize;
@@ -164,40 +164,35 @@ fn changed<const D: usize>(before: &Tensor<D>, after: &Tensor<D>) -> bool {
 
 /// Every extension, in the order of the list.
 pub fn extensions() -> Result<Vec<ExtensionInfo>> {
+    let lengths = Lengths { train: SIZES.train_length, length: 4 * SIZES.train_length };
+    // Every example is read from text, so those of an encoding are read once, not for each extension again.
     let readings = encodings::kinds()
         .iter()
         .map(|entry| {
             let config = PositionConfig::from_value(&entry.kind.into(), "position")?;
             let init = Init::new(0, &Device::flex());
-            Ok((entry.kind, config.build("position", &SIZES, &init, LogN::Off)?))
+            let reading = config.build("position", &SIZES, &init, LogN::Off)?;
+            let frequencies = reading.encodings().iter().find_map(|encoding| encoding.frequencies());
+            let bands = frequencies.map_or(1, |frequencies| frequencies.inv_freq.len());
+            Ok((entry.kind, reading, examples(bands, lengths)?))
         })
         .collect::<Result<Vec<_>>>()?;
-    let lengths = Lengths { train: SIZES.train_length, length: 4 * SIZES.train_length };
-    let applies = |kind: &str, reading: &Reading| -> Result<bool> {
-        let frequencies = reading.encodings().iter().find_map(|encoding| encoding.frequencies());
-        let bands = frequencies.map_or(1, |frequencies| frequencies.inv_freq.len());
-        let mut all = examples(bands, lengths)?.into_iter();
-        let first = all.find(|(extension, _)| extension.kind() == kind);
-        Ok(first.is_some_and(|(extension, _)| extension.apply(reading, lengths).is_ok()))
-    };
     let schemas = ExtensionConfig::schemas(&mut SchemaGenerator::default());
     let infos = extensions::kinds().iter().zip(schemas).map(|(entry, schema)| {
-        let mut applies_to = Vec::new();
-        for (kind, reading) in &readings {
-            if applies(entry.kind, reading)? {
-                applies_to.push(*kind);
-            }
-        }
-        Ok(ExtensionInfo {
+        let applies = readings.iter().filter(|(_, reading, examples)| {
+            let first = examples.iter().find(|(extension, _)| extension.kind() == entry.kind);
+            first.is_some_and(|(extension, _)| extension.apply(reading, lengths).is_ok())
+        });
+        ExtensionInfo {
             kind: entry.kind,
             summary: entry.description,
             source: entry.source,
             formula: entry.formula,
-            applies_to,
+            applies_to: applies.map(|(kind, ..)| *kind).collect(),
             keys: keys(schema.as_value()),
-        })
+        }
     });
-    infos.collect()
+    Ok(infos.collect())
 }
 
 /// The keys of an extension's schema, each with its default, or whether it must be given.

@@ -303,7 +303,7 @@ pub(crate) mod tests {
         assert_eq!((found.documents, found.same_tokens, interval.df), (3, false, 2.0));
         // Over the same bytes it is the difference by document.
         let same = of_bits(&[in_bytes(0, &a, &w)], &[in_bytes(0, &b, &w)]);
-        let plain = crate::statistics::paired_documents(&a, &b, &w, 0.95).unwrap();
+        let plain = ratio_interval(&[0, 1, 2].map(|d| a[d] - b[d]), &w, 0.95).unwrap();
         assert!((same.by_document.unwrap().se - plain.se).abs() < 1e-12);
     }
 

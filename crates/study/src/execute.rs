@@ -171,7 +171,7 @@ impl<'a> Execution<'a> {
         }
         let device = &self.options.devices[index % self.options.devices.len()];
         let task =
-            StudyTask::new(&self.plan.runs[index], job, self.store.folder(), self.options.threads, device);
+            StudyTask::new(&self.plan.runs[index], job, self.store.folder(), self.options.threads, device)?;
         let path = task.write(&self.options.tasks)?;
         let at_work: Vec<usize> = self.workers.iter().map(|worker| worker.device).collect();
         let free = free_device(self.options.devices.len(), &at_work);

@@ -37,7 +37,7 @@ pub fn ready(study: &Submission<'_>, plan: &Plan, store: &Store, runs: &[usize])
         let run = &plan.runs[index];
         let job = run.job.as_ref().map_err(Clone::clone)?;
         let device = &study.devices[index % study.devices.len()];
-        let task = StudyTask::new(run, job, store.folder(), study.threads, device);
+        let task = StudyTask::new(run, job, store.folder(), study.threads, device)?;
         let path = task.write(&study.folder.join("tasks"))?;
         let program = std::iter::once(study.program.as_os_str().to_owned());
         let words = program.chain(task::arguments(&path)).map(|word| quoted(&word.to_string_lossy()));

@@ -13,29 +13,21 @@ use toml::{Table, Value};
 
 pub const FORMAT: u32 = 1;
 
-#[derive(Clone, Debug, PartialEq)]
+/// What the file holds, in its order.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct StudyTask {
-    pub job: Job,
-    pub store: PathBuf,
+    format: u32,
+    key: String,
+    evaluation: String,
+    /// The store's folder.
+    pub store: String,
     pub title: String,
     pub threads: usize,
     pub device: String,
     /// The key of the stored run that it goes on from, unless it has begun.
-    pub from: Option<String>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Written {
-    format: u32,
-    key: String,
-    evaluation: String,
-    store: String,
-    title: String,
-    threads: usize,
-    device: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    from: Option<String>,
+    pub from: Option<String>,
     config: Table,
 }
 
@@ -51,35 +43,29 @@ pub fn arguments(file: &Path) -> Vec<OsString> {
 }
 
 impl StudyTask {
-    pub fn new(run: &Planned, job: &Job, store: &Path, threads: usize, device: &str) -> Self {
-        Self {
-            job: job.clone(),
-            store: store.to_owned(),
+    pub fn new(run: &Planned, job: &Job, store: &Path, threads: usize, device: &str) -> Result<Self> {
+        Ok(Self {
+            format: FORMAT,
+            key: job.key.clone(),
+            evaluation: job.evaluation.clone(),
+            store: store.to_string_lossy().into_owned(),
             title: run.title(),
             threads,
             device: device.to_owned(),
             from: run.from.as_ref().map(|source| source.key.clone()),
-        }
+            config: job.config.to_table()?,
+        })
     }
 
-    pub fn file_name(job: &Job) -> String {
-        format!("{}-{}.toml", job.key, job.evaluation)
+    /// The work that it stands for.
+    pub fn job(&self) -> Result<Job> {
+        let config = Config::from_table(self.config.clone())?;
+        Ok(Job { key: self.key.clone(), evaluation: self.evaluation.clone(), config })
     }
 
     pub fn write(&self, folder: &Path) -> Result<PathBuf> {
-        let task = Written {
-            format: FORMAT,
-            key: self.job.key.clone(),
-            evaluation: self.job.evaluation.clone(),
-            store: self.store.to_string_lossy().into_owned(),
-            title: self.title.clone(),
-            threads: self.threads,
-            device: self.device.clone(),
-            from: self.from.clone(),
-            config: self.job.config.to_table()?,
-        };
-        let text = written::toml("a task", &task)?;
-        let path = folder.join(Self::file_name(&self.job));
+        let text = written::toml("a task", self)?;
+        let path = folder.join(format!("{}-{}.toml", self.key, self.evaluation));
         // Every process that works on the study writes the same.
         if !path.exists() || file::read_text(&path)? != text {
             file::write(&path, text.as_bytes())?;
@@ -100,19 +86,10 @@ impl StudyTask {
             ))
             .hint("use the version of longwave that wrote it"));
         }
-        let written: Written = read(&table, "")?;
-        Ok(Self {
-            job: Job {
-                key: written.key,
-                evaluation: written.evaluation,
-                config: Config::from_table(written.config)?,
-            },
-            store: PathBuf::from(written.store),
-            title: written.title,
-            threads: written.threads,
-            device: written.device,
-            from: written.from,
-        })
+        let task: Self = read(&table, "")?;
+        // A wrong config is refused with the rest of the file.
+        task.job()?;
+        Ok(task)
     }
 }
 
@@ -127,9 +104,10 @@ mod tests {
         let source = Some(crate::plan::Origin { key: "0123456789abcdef".to_owned(), step: 3 });
         let run = Planned { from: source, ..plan.runs[0].clone() };
         let job = run.job.as_ref().unwrap();
-        let task = StudyTask::new(&run, job, Path::new("runs/store"), 2, "cpu");
+        let task = StudyTask::new(&run, job, Path::new("runs/store"), 2, "cpu").unwrap();
         let path = task.write(folder.path()).unwrap();
         assert_eq!(StudyTask::load(&path).unwrap(), task);
+        assert_eq!(&task.job().unwrap(), job);
         let newer = std::fs::read_to_string(&path).unwrap().replace("format = 1", "format = 9");
         std::fs::write(&path, newer).unwrap();
         assert!(StudyTask::load(&path).unwrap_err().message().contains("format 9"));

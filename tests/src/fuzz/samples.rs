@@ -107,6 +107,7 @@ pub(crate) fn make(folder: &Path) {
     for event in ["started", "trained", "finished"] {
         store.note(job, event, Some("cpu")).unwrap();
     }
-    let task = longwave_study::StudyTask::new(&plan.runs[index], job, &folder.join("store"), 1, "cpu");
+    let task =
+        longwave_study::StudyTask::new(&plan.runs[index], job, &folder.join("store"), 1, "cpu").unwrap();
     task.write(&folder.join("tasks")).unwrap();
 }

@@ -6,6 +6,7 @@ use longwave_eval::diagnostics::angles::SeenAngles;
 use longwave_eval::diagnostics::bands;
 use longwave_eval::diagnostics::query::Spread;
 use longwave_position::frequency::Layout;
+use std::f64::consts::TAU;
 
 /// Checks one case of a file; its inputs tell which diagnostic it is of.
 pub fn check(name: &str, case: &Case) {
@@ -85,7 +86,8 @@ fn entropy_by_length(case: &Case) {
     outputs.compare_f64("ratio", &ratio);
     outputs.compare_f64("first_token", &first);
     outputs.compare_f64("beyond", &beyond);
-    outputs.compare_f64("support", &of(&|it| it.support as f64));
+    let support = |(_, given): (usize, &[f64])| given.iter().filter(|p| **p > 0.0).count() as f64;
+    outputs.compare_f64("support", &rows(&probabilities).map(support).collect::<Vec<_>>());
     let lengths: Vec<usize> =
         case.config["lengths"].as_array().unwrap().iter().map(|it| it.as_u64().unwrap() as usize).collect();
     let mean = |values: &[f64], head: usize, from: usize, to: usize| {
@@ -119,7 +121,7 @@ fn unseen_angles(case: &Case) {
     let probabilities = case.input("probs");
     let (heads, length) = (probabilities.shape[0], case.usize("T"));
     let (read, shares) = (case.input("read_frequencies").data, case.input("band_share").data);
-    let seen = SeenAngles::new(&case.input("frequencies").data, case.usize("L"));
+    let seen = SeenAngles::up_to(&case.input("frequencies").data, case.f64("L") - 1.0);
     let bands = seen.bands();
     let window = case.config["rerope_window"].as_f64().unwrap_or(f64::INFINITY);
     let angle = |distance: usize, band: usize| (distance as f64).min(window) * read[band];
@@ -127,7 +129,9 @@ fn unseen_angles(case: &Case) {
     let share = |distance: usize| seen.unseen_share((0..bands).map(|band| angle(distance, band)));
     let mean = |numbers: &[f64]| numbers.iter().sum::<f64>() / numbers.len() as f64;
     let mut outputs = case.outputs();
-    outputs.compare_f64("turned", &[seen.turned() as f64]);
+    // Bands that have met every angle.
+    let turned = (0..bands).filter(|&band| !seen.is_unseen(band, TAU - 1e-9)).count();
+    outputs.compare_f64("turned", &[turned as f64]);
     outputs.compare_f64("plain", &[mean(&(0..length).map(share).collect::<Vec<_>>())]);
     let of_band = |band: usize| {
         (0..length).filter(|&distance| is_unseen(distance, band)).count() as f64 / length as f64

@@ -4,7 +4,6 @@ use crate::file::{Case, Outputs, Tensor};
 use longwave_eval::plan::truncate;
 use longwave_eval::protocols::by_position::by_position;
 use longwave_eval::protocols::fixed_target::fixed_target;
-use longwave_eval::protocols::non_overlapping::non_overlapping;
 use longwave_eval::protocols::sliding::sliding;
 use longwave_eval::text::Material;
 use longwave_eval::{Plan, PositionRow, PositionTally, Score, Tally, Window};
@@ -52,8 +51,8 @@ fn plan(config: &Value, documents: &[usize]) -> Plan {
             let (target, max_length) = (key("target"), key("max_length"));
             fixed_target(documents, key("length"), target, max_length, key("window_stride"), None)
         }
-        "sliding" => sliding(documents, key("length"), key("stride"), None),
-        "non_overlapping" => non_overlapping(documents, key("length"), None),
+        "sliding" => sliding(documents, key("length"), key("stride")),
+        "non_overlapping" => sliding(documents, key("length"), key("length")),
         other => panic!("no protocol `{other}`"),
     }
 }
@@ -114,7 +113,7 @@ fn check_tally(tally: &Tally, mut outputs: Outputs) {
 fn positions(case: &Case) {
     let config = &case.config;
     let key = |key: &str| usize::try_from(config[key].as_u64().unwrap()).unwrap();
-    let plan = by_position(&counts(&case.input("lengths")), key("length"), None);
+    let plan = by_position(&counts(&case.input("lengths")), key("length"));
     let scorer = Scorer::new(config);
     let mut tally = PositionTally::new(key("length"), key("bucket"));
     for window in &plan.windows {

@@ -1,9 +1,7 @@
 //! Kind `statistics`: t intervals, paired differences and Holm's correction.
 
 use crate::file::Case;
-use longwave_study::statistics::{
-    Interval, adjusted, mean_interval, paired_difference, paired_documents, standard_deviation,
-};
+use longwave_study::statistics::{Interval, adjusted, mean_interval, ratio_interval, standard_deviation};
 
 /// Checks one case of a file; its inputs tell which statistic it is of.
 pub fn check(name: &str, case: &Case) {
@@ -13,14 +11,17 @@ pub fn check(name: &str, case: &Case) {
     } else if case.has_input("x") {
         let x = input("x");
         interval(case, mean_interval(&x, case.f64("level")).unwrap(), &x);
-    } else if case.has_input("tokens") {
-        let tokens: Vec<u64> = input("tokens").iter().map(|&tokens| tokens as u64).collect();
-        let found = paired_documents(&input("a"), &input("b"), &tokens, case.f64("level")).unwrap();
-        interval(case, found, &[]);
     } else if case.has_input("a") {
-        let (a, b) = (input("a"), input("b"));
+        let (a, b, level) = (input("a"), input("b"), case.f64("level"));
+        assert_eq!(a.len(), b.len(), "{name}");
         let differences: Vec<f64> = a.iter().zip(&b).map(|(a, b)| a - b).collect();
-        interval(case, paired_difference(&a, &b, case.f64("level")).unwrap(), &differences);
+        let found = if case.has_input("tokens") {
+            let tokens: Vec<u64> = input("tokens").iter().map(|&tokens| tokens as u64).collect();
+            ratio_interval(&differences, &tokens, level)
+        } else {
+            mean_interval(&differences, level)
+        };
+        interval(case, found.unwrap(), &differences);
     } else {
         panic!("{name} is no statistic we know");
     }
@@ -41,7 +42,8 @@ fn interval(case: &Case, found: Interval, numbers: &[f64]) {
     if outputs.has("sd") {
         outputs.compare_f64("sd", &[standard_deviation(numbers).unwrap()]);
     }
-    let Interval { mean, se, df, t, p, low, high } = found;
+    let Interval { mean, se, df, low, high } = found;
+    let (t, p) = (mean / se, found.p_against(0.0));
     for (name, value) in
         [("mean", mean), ("se", se), ("df", df), ("t", t), ("p", p), ("low", low), ("high", high)]
     {

@@ -183,28 +183,6 @@ pub fn failure(failed: usize) -> Error {
 mod tests {
     use super::*;
     use crate::testing::alone;
-    use longwave_position::encodings;
-
-    #[test]
-    fn the_cpu_passes_everything() {
-        let _alone = alone();
-        for reference in [false, true] {
-            let checked = Checked { device: Device::flex(), reference };
-            let mut outcomes = Vec::new();
-            let failed = run(&checked, &mut |outcome| {
-                outcomes.push(outcome.clone());
-                Ok(())
-            })
-            .unwrap();
-            let wrong: Vec<&Outcome> = outcomes.iter().filter(|outcome| outcome.finding.is_err()).collect();
-            assert!(failed == 0 && wrong.is_empty(), "{wrong:#?}");
-            let about = |word: &str| outcomes.iter().filter(|outcome| outcome.name.starts_with(word)).count();
-            assert_eq!(about("encoding"), encodings::kinds().len());
-            assert!(about("kernel") >= 15 && about("device") >= 3 && about("law") >= 3, "{outcomes:#?}");
-            assert!(!longwave_kernels::reference_in_use() || reference);
-        }
-        longwave_kernels::use_reference(false);
-    }
 
     #[test]
     fn differences_and_panics_are_findings() {
@@ -218,5 +196,7 @@ mod tests {
         assert_eq!(difference(0.0, &[0.0], &[0.0]), Ok(0.0));
         assert_eq!(checked.compare("x", &[], &[0.0]).unwrap_err(), "x: 0 values instead of 1");
         assert_eq!(failure(2).exit_code(), 1);
+        assert_eq!(checked.both(|_| longwave_kernels::reference_in_use()), [false, true]);
+        assert!(!longwave_kernels::reference_in_use(), "the kernels that were asked for run again");
     }
 }

@@ -12,9 +12,9 @@ use longwave_core::error::Kind;
 use longwave_experiment::{Experiment, Machine};
 use longwave_kernels::DeviceChoice;
 use longwave_study::execute::BUSY;
-use longwave_study::{Failure, Store, StudyTask, Work};
+use longwave_study::{Failure, Job, Store, StudyTask, Work};
 use std::io::Read;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Do one run of a study; what `longwave study` and its launchers start
@@ -33,60 +33,61 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let task = StudyTask::load(&arguments.file)?;
+    let job = task.job()?;
     interrupt::install()?;
-    warn(&task.job.config.warnings);
+    warn(&job.config.warnings);
     if arguments.follow {
         be_followed();
         stop_with_stdin();
     }
-    let store = Store::new(&task.store);
-    let Some(_lock) = store.try_lock(&task.job.key)? else {
-        status(&format!("another process is working on {}", task.job.key));
+    let store = Store::new(Path::new(&task.store));
+    let Some(_lock) = store.try_lock(&job.key)? else {
+        status(&format!("another process is working on {}", job.key));
         return Ok(if arguments.follow { ExitCode::from(BUSY) } else { ExitCode::SUCCESS });
     };
     // Whoever held the lock before may have finished it.
-    if store.work(&task.job) == Work::Finished {
-        status(&format!("{} is finished already", task.job.key));
+    if store.work(&job) == Work::Finished {
+        status(&format!("{} is finished already", job.key));
         return Ok(ExitCode::SUCCESS);
     }
     let device = match arguments.device {
         Some(device) => device,
         None => task.device.parse()?,
     };
-    store.note(&task.job, "started", Some(&device.to_string()))?;
-    store.remove_leftovers(&task.job.key);
-    status(&format!("task      {} ({})", task.title, task.job.key));
-    match work(&task, device, &store) {
+    store.note(&job, "started", Some(&device.to_string()))?;
+    store.remove_leftovers(&job.key);
+    status(&format!("task      {} ({})", task.title, job.key));
+    match work(&task, &job, device, &store) {
         Ok(()) => {
-            store.note(&task.job, "finished", None)?;
+            store.note(&job, "finished", None)?;
             Ok(ExitCode::SUCCESS)
         }
         Err(error) if error.kind() == Kind::Interrupted => {
-            store.note(&task.job, "stopped", None)?;
+            store.note(&job, "stopped", None)?;
             Err(error)
         }
         Err(error) => {
             let hint = error.hint_text().map(str::to_owned);
-            store.fail(&task.job, &Failure { reason: error.message().to_owned(), hint })?;
-            store.note(&task.job, "failed", None)?;
+            store.fail(&job, &Failure { reason: error.message().to_owned(), hint })?;
+            store.note(&job, "failed", None)?;
             Err(error)
         }
     }
 }
 
-fn work(task: &StudyTask, device: DeviceChoice, store: &Store) -> Result<()> {
+fn work(task: &StudyTask, job: &Job, device: DeviceChoice, store: &Store) -> Result<()> {
     let mut machine = Machine::open_on_main_thread(device, Some(task.threads))?;
     device_check::before_training(&mut machine)?;
-    let config = task.job.config.clone();
+    let config = job.config.clone();
     let mut terminal = Terminal::default();
-    let mut experiment = Experiment::open(config, &store.run(&task.job.key), true, &machine, &mut terminal)?;
+    let mut experiment = Experiment::open(config, &store.run(&job.key), true, &machine, &mut terminal)?;
     // It may have been removed since the study was planned.
     if let Some(from) = task.from.as_ref().map(|key| store.run(key)).filter(|from| from.is_dir()) {
         experiment = experiment.going_on_from(&from)?;
     }
     let rows = experiment.complete(&mut terminal)?;
-    store.finish(&task.job, &rows)?;
-    store.forget_failure(&task.job)
+    store.finish(job, &rows)?;
+    store.forget_failure(job)
 }
 
 /// Stops at the next safe place once stdin ends: the process that holds its other end has gone.

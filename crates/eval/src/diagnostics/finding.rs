@@ -153,6 +153,24 @@ pub struct Finding {
 }
 
 impl Finding {
+    /// A number of the whole model, of one document and so without an error: what tests change.
+    #[doc(hidden)]
+    pub fn of(diagnostic: Diagnostic, extend: &str, length: usize, value: f64) -> Self {
+        Self {
+            diagnostic,
+            extend: extend.to_owned(),
+            length,
+            layer: None,
+            head: None,
+            bin: None,
+            value,
+            se: None,
+            count: 1,
+            over: Over::Documents,
+            windows: None,
+        }
+    }
+
     /// What it is a number of.
     pub fn place(&self) -> (Diagnostic, &str, usize, Option<usize>, Option<usize>, Option<usize>) {
         (self.diagnostic, &self.extend, self.length, self.layer, self.head, self.bin)

@@ -188,19 +188,7 @@ mod tests {
 
     #[test]
     fn runs_are_averaged_where_all_have_a_number() {
-        let finding = |value, length| Finding {
-            diagnostic: Diagnostic::Loss,
-            extend: "direct".into(),
-            length,
-            layer: None,
-            head: None,
-            bin: None,
-            value,
-            se: None,
-            count: 1,
-            over: Over::Documents,
-            windows: None,
-        };
+        let finding = |value, length| Finding::of(Diagnostic::Loss, "direct", length, value);
         let runs = [vec![finding(1.0, 8), finding(9.0, 16)], vec![finding(3.0, 8)]];
         let found = over_runs(&runs);
         assert_eq!(found.len(), 1);

@@ -16,19 +16,16 @@ pub struct Spread {
     pub effective_keys: f64,
     /// H / ln N; none where one key is seen.
     pub ratio: Option<f64>,
-    /// Keys that are given something.
-    pub support: usize,
 }
 
 impl Spread {
     /// Of what a query gives to each key, of which it sees `visible`.
     pub fn of(given: impl Iterator<Item = f64>, visible: usize) -> Self {
-        let (mut total, mut sum, mut support) = (0.0_f64, 0.0, 0);
+        let (mut total, mut sum) = (0.0_f64, 0.0);
         for p in given {
             if p > 0.0 {
                 total += p;
                 sum += p * p.ln();
-                support += 1;
             }
         }
         if total <= 0.0 {
@@ -37,7 +34,7 @@ impl Spread {
         // -sum (p / t) ln (p / t) = ln t - sum p ln p / t.
         let entropy = (total.ln() - sum / total).max(0.0);
         let ratio = (visible > 1).then(|| entropy / (visible as f64).ln());
-        Self { entropy, effective_keys: entropy.exp(), ratio, support }
+        Self { entropy, effective_keys: entropy.exp(), ratio }
     }
 }
 
@@ -51,10 +48,7 @@ mod tests {
         let even = of(&[0.25; 4], 4);
         assert!((even.effective_keys - 4.0).abs() < 1e-12 && (even.ratio.unwrap() - 1.0).abs() < 1e-12);
         let sharp = of(&[0.0, 1.0, 0.0], 3);
-        assert_eq!(
-            (sharp.entropy, sharp.effective_keys, sharp.ratio, sharp.support),
-            (0.0, 1.0, Some(0.0), 1)
-        );
+        assert_eq!(sharp, Spread { entropy: 0.0, effective_keys: 1.0, ratio: Some(0.0) });
         assert_eq!(of(&[1.0], 1).ratio, None);
         // A sink that takes half leaves the shares among the keys as they are.
         let beside_a_sink = of(&[0.25, 0.25], 2);

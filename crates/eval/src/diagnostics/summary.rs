@@ -195,23 +195,9 @@ impl Change {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::diagnostics::Over;
 
     fn finding(diagnostic: Diagnostic, length: usize, bin: Option<usize>, value: f64) -> Finding {
-        let (extend, se, over) = ("direct".to_owned(), Some(0.01), Over::Documents);
-        Finding {
-            diagnostic,
-            extend,
-            length,
-            layer: None,
-            head: None,
-            bin,
-            value,
-            se,
-            count: 4,
-            over,
-            windows: None,
-        }
+        Finding { bin, se: Some(0.01), count: 4, ..Finding::of(diagnostic, "direct", length, value) }
     }
 
     /// What cutting and shuffling change, beside a loss that differs from the baseline by so much.

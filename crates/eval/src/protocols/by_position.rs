@@ -30,7 +30,7 @@ impl Rules for ByPosition {
         let max_length = keys.at(MAX_LENGTH);
         let limit = keys.windows_per_document().unwrap_or(usize::MAX);
         let kept = |tokens: usize| max_length * limit.min((tokens - 1) / max_length) + 1;
-        by_position(&documents.scored_at_every_length(max_length, kept), length, None)
+        by_position(&documents.scored_at_every_length(max_length, kept), length)
     }
 
     /// A window that does not divide the longest leaves out a tail.
@@ -54,7 +54,7 @@ impl Rules for ByPosition {
 ///
 /// # Panics
 /// `length` is 0.
-pub fn by_position(documents: &[usize], length: usize, windows_per_document: Option<usize>) -> Plan {
+pub fn by_position(documents: &[usize], length: usize) -> Plan {
     assert!(length > 0, "a window without tokens has no place to score");
     let mut plan = Plan::default();
     for (document, &tokens) in documents.iter().enumerate() {
@@ -64,7 +64,7 @@ pub fn by_position(documents: &[usize], length: usize, windows_per_document: Opt
             first: start + 1,
             end: start + length + 1,
         });
-        plan.add_document(windows, windows_per_document);
+        plan.add_document(windows, None);
     }
     plan
 }

@@ -5,7 +5,7 @@ use super::rules::{Documents, Rules};
 use super::sliding::{STRIDE, sliding};
 use crate::plan::Plan;
 
-/// See [`non_overlapping`].
+/// [`sliding`] with a stride of `length`.
 #[derive(Clone, Copy, Debug)]
 pub struct NonOverlapping;
 
@@ -23,7 +23,7 @@ impl Rules for NonOverlapping {
         let max_length = keys.at(MAX_LENGTH);
         let windows = keys.windows_per_document().unwrap_or(usize::MAX);
         let kept = |_| max_length.saturating_mul(windows).saturating_add(1);
-        non_overlapping(&documents.scored_at_every_length(max_length, kept), length, None)
+        sliding(&documents.scored_at_every_length(max_length, kept), length, length)
     }
 
     fn same_tokens_at_every_length(&self, keys: &Keys, _lengths: &[usize]) -> bool {
@@ -37,12 +37,4 @@ impl Rules for NonOverlapping {
     fn in_words(&self, keys: &Keys) -> String {
         format!("windows side by side{}", keys.over_max_length())
     }
-}
-
-/// Every target once, by windows that lie side by side: [`sliding`] with a stride of `length`.
-///
-/// # Panics
-/// `length` is 0.
-pub fn non_overlapping(documents: &[usize], length: usize, windows_per_document: Option<usize>) -> Plan {
-    sliding(documents, length, length, windows_per_document)
 }

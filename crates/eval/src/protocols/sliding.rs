@@ -43,7 +43,7 @@ impl Rules for Sliding {
         let (stride, max_length) = (keys.at(STRIDE), keys.at(MAX_LENGTH));
         let advances = keys.windows_per_document().map_or(usize::MAX, |limit| limit - 1);
         let kept = |_| stride.saturating_mul(advances).saturating_add(max_length + 1);
-        sliding(&documents.scored_at_every_length(max_length, kept), length, stride, None)
+        sliding(&documents.scored_at_every_length(max_length, kept), length, stride)
     }
 
     fn keys_of_rows(&self) -> &'static [Key] {
@@ -63,17 +63,11 @@ impl Rules for Sliding {
 ///
 /// Window `m` begins at `m * stride` and scores what no earlier window has scored, so every target
 /// but those of the first window has at least `length - stride + 1` tokens of context. The last
-/// window may be shorter: no tail is dropped. `windows_per_document` keeps the first so many windows
-/// of each document.
+/// window may be shorter: no tail is dropped.
 ///
 /// # Panics
 /// Unless `1 <= stride <= length`.
-pub fn sliding(
-    documents: &[usize],
-    length: usize,
-    stride: usize,
-    windows_per_document: Option<usize>,
-) -> Plan {
+pub fn sliding(documents: &[usize], length: usize, stride: usize) -> Plan {
     assert!(1 <= stride && stride <= length, "sliding needs 1 <= stride <= length");
     let mut plan = Plan::default();
     for (document, &tokens) in documents.iter().enumerate() {
@@ -87,7 +81,7 @@ pub fn sliding(
             first = end;
             Some(window)
         });
-        plan.add_document(windows, windows_per_document);
+        plan.add_document(windows, None);
     }
     plan
 }
@@ -100,7 +94,7 @@ mod tests {
     fn sliding_scores_every_token_once_and_keeps_its_context() {
         for tokens in [65, 66, 97, 128, 129, 200] {
             for stride in [1, 7, 32, 64] {
-                let plan = sliding(&[tokens], 64, stride, None);
+                let plan = sliding(&[tokens], 64, stride);
                 let mut next = 1;
                 for window in &plan.windows {
                     assert_eq!(window.first, next);

@@ -1,6 +1,5 @@
 use super::by_position::by_position;
 use super::fixed_target::fixed_target;
-use super::non_overlapping::non_overlapping;
 use super::sliding::sliding;
 use super::*;
 use crate::plan::{Plan, Window, truncate};
@@ -16,15 +15,19 @@ fn windows_per_document_keeps_the_first() {
     let plan = fixed_target(&documents, 32, 16, 64, 64, Some(1));
     assert_eq!(rows(&plan), [[0, 32, 49, 65], [2, 32, 49, 65]]);
     assert_eq!(plan.skipped_documents, 1);
-    assert_eq!(rows(&sliding(&[200], 64, 32, Some(2))), [[0, 0, 1, 65], [0, 32, 65, 97]]);
-    assert_eq!(by_position(&documents, 64, Some(1)).windows.len(), 2);
+    let mut keys = Keys::of(&[("max_length", 64), ("stride", 32)]);
+    keys.set(WINDOWS_PER_DOCUMENT, 2);
+    let two = |protocol: Protocol| protocol.plan(&keys, 64, &Documents { tokens: &documents, answers: &[] });
+    let of_two = [[0, 0, 1, 65], [0, 32, 65, 97], [2, 0, 1, 65], [2, 32, 65, 97]];
+    assert_eq!(rows(&two(Protocol::Sliding)), of_two);
+    assert_eq!(two(Protocol::ByPosition).windows.len(), 4);
 }
 
 #[test]
 fn a_document_of_exactly_one_window_is_read_and_one_token_less_is_skipped() {
-    assert_eq!(rows(&non_overlapping(&[9], 8, None)), [[0, 0, 1, 9]]);
-    assert_eq!(non_overlapping(&[8, 0], 8, None), Plan { windows: vec![], skipped_documents: 2 });
-    assert_eq!(by_position(&[8, 9], 8, None).skipped_documents, 1);
+    assert_eq!(rows(&sliding(&[9], 8, 8)), [[0, 0, 1, 9]]);
+    assert_eq!(sliding(&[8, 0], 8, 8), Plan { windows: vec![], skipped_documents: 2 });
+    assert_eq!(by_position(&[8, 9], 8).skipped_documents, 1);
 }
 
 #[test]
@@ -78,7 +81,7 @@ fn what_scores_the_same_tokens_at_every_length_says_so() {
 
 #[test]
 fn exact_truncation_gives_every_target_the_shorter_context() {
-    let plan = sliding(&[100], 64, 16, None);
+    let plan = sliding(&[100], 64, 16);
     let truncated = truncate(&plan, 8, true);
     let contexts = |plan: &Plan| {
         let of = |w: &Window| (w.first..w.end).map(|t| t - w.start).collect::<Vec<_>>();

@@ -61,7 +61,7 @@ const MEASURED: [&str; 19] = [
 ];
 
 /// One measurement: one trained model, read with one extension at one length.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ResultRow {
     /// Version of the row format, [`FORMAT`].
     pub format: u32,
@@ -150,7 +150,7 @@ fn is_none(count: &u64) -> bool {
     *count == 0
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
     /// Which windows are read and which of their tokens are scored.
     pub protocol: Protocol,

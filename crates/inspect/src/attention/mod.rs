@@ -235,4 +235,4 @@ fn bins(length: usize) -> Vec<[usize; 2]> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -84,9 +84,9 @@ fn far_distances_share_bins() {
     assert_eq!(doubling, 16);
 }
 
-#[test]
-fn the_table_has_a_row_for_every_head() {
-    let profile = |mean_distance, to_no_key| Profile {
+/// Of a head, at two distances.
+pub(crate) fn profile(mean_distance: f64, to_no_key: f64) -> Profile {
+    Profile {
         probability: vec![0.5, 0.25],
         mean_distance,
         first_token: 0.125,
@@ -94,20 +94,29 @@ fn the_table_has_a_row_for_every_head() {
         within_train_length: 0.9,
         beyond_train_length: 0.1 - to_no_key,
         to_no_key,
-    };
+    }
+}
+
+/// Two layers with the same heads, the first of which is given as their mean.
+pub(crate) fn of_two_layers(heads: &[Profile], distances: &[[usize; 2]]) -> AttentionByDistance {
+    let layer = |index| LayerAttention { index, mean: heads[0].clone(), heads: heads.to_vec() };
+    AttentionByDistance {
+        split: "valid".to_owned(),
+        windows: 8,
+        tokens: [512, 512],
+        documents: 1,
+        unit: "document",
+        train_length: 128,
+        distances: distances.to_vec(),
+        layers: vec![layer(0), layer(1)],
+    }
+}
+
+#[test]
+fn the_table_has_a_row_for_every_head() {
     let measured = |to_no_key| {
-        let [a, b] = [12.34, 123.0].map(|mean_distance| profile(mean_distance, to_no_key));
-        let layer = |index| LayerAttention { index, mean: a.clone(), heads: vec![a.clone(), b.clone()] };
-        Attention::ByDistance(AttentionByDistance {
-            split: "valid".to_owned(),
-            windows: 8,
-            tokens: [512, 512],
-            documents: 1,
-            unit: "document",
-            train_length: 128,
-            distances: vec![[0, 0], [1, 1]],
-            layers: vec![layer(0), layer(1)],
-        })
+        let heads = [12.34, 123.0].map(|mean_distance| profile(mean_distance, to_no_key));
+        Attention::ByDistance(of_two_layers(&heads, &[[0, 0], [1, 1]]))
     };
     let expected = "\
 attention by distance: mean over the queries in the second half of 8 windows of 512 tokens, from 1 document of the split `valid`

@@ -56,29 +56,13 @@ fn points(measured: &AttentionByDistance, layer: &LayerAttention) -> Vec<(f64, f
 mod tests {
     use super::*;
     use crate::attention::Profile;
+    use crate::attention::tests::{of_two_layers, profile};
     use crate::charts::tests::looked_at;
 
     fn measured(probability: &[f64]) -> AttentionByDistance {
-        let profile = Profile {
-            probability: probability.to_vec(),
-            mean_distance: 1.0,
-            first_token: 0.0,
-            nearest: 1.0,
-            within_train_length: 1.0,
-            beyond_train_length: 0.0,
-            to_no_key: 0.0,
-        };
-        let layer = |index| LayerAttention { index, mean: profile.clone(), heads: vec![profile.clone()] };
-        AttentionByDistance {
-            split: "valid".to_owned(),
-            windows: 8,
-            tokens: [64, 64],
-            documents: 3,
-            unit: "document",
-            train_length: 16,
-            distances: vec![[0, 0], [1, 1], [2, 2], [65, 67]],
-            layers: vec![layer(0), layer(1)],
-        }
+        let head = Profile { probability: probability.to_vec(), ..profile(1.0, 0.0) };
+        let distances = [[0, 0], [1, 1], [2, 2], [65, 67]];
+        AttentionByDistance { tokens: [64, 64], documents: 3, ..of_two_layers(&[head], &distances) }
     }
 
     fn drawn(probability: &[f64]) -> Option<Drawing> {

@@ -4,17 +4,12 @@ use super::*;
 
 fn explained() -> Explained {
     let finding = |diagnostic, length, layer, head, bin, value| Finding {
-        diagnostic,
-        extend: "direct".into(),
-        length,
         layer,
         head,
         bin,
-        value,
         se: Some(0.01),
         count: 3,
-        over: Over::Documents,
-        windows: None,
+        ..Finding::of(diagnostic, "direct", length, value)
     };
     let findings = vec![
         finding(Diagnostic::Loss, 64, None, None, None, 2.5),

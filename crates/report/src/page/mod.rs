@@ -239,11 +239,6 @@ pub fn write_explained(explained: &Explained, command: String, folder: &Path) ->
     Ok(written.paths)
 }
 
-/// Reads a folder and writes its report, see [`Report`].
-pub fn write(folder: &Path, against: Option<&Reference>) -> Result<Vec<PathBuf>> {
-    Report::read(folder, against)?.write(folder)
-}
-
 /// That runs whose end was read were better on validation at an earlier step.
 fn earlier_steps(runs: &[Run]) -> Option<String> {
     let earlier: Vec<(&Run, String)> = runs.iter().filter_map(|run| Some((run, run.earlier()?))).collect();

@@ -1,8 +1,9 @@
-use super::{Report, write};
+use super::Report;
 use crate::example;
+use longwave_core::Result;
 use longwave_eval::{ResultRow, row::write_rows};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const SVG: &str = "http://www.w3.org/2000/svg";
 
@@ -20,11 +21,16 @@ fn run(folder: &Path, rows: &[ResultRow]) {
     fs::write(folder.join("data.json"), record).unwrap();
 }
 
+/// Reads a folder and writes its report.
+fn write(folder: &Path) -> Result<Vec<PathBuf>> {
+    Report::read(folder, None)?.write(folder)
+}
+
 #[test]
 fn a_run_becomes_a_page_that_needs_nothing() {
     let folder = tempfile::tempdir().unwrap();
     run(folder.path(), &[example::rows(), example::positions()].concat());
-    let written = write(folder.path(), None).unwrap();
+    let written = write(folder.path()).unwrap();
     let names: Vec<_> = written.iter().map(|path| path.file_name().unwrap().to_string_lossy()).collect();
     assert_eq!(
         names,
@@ -80,7 +86,7 @@ fn names_stay_texts_wherever_the_page_has_them() {
     let renamed = |row: ResultRow| ResultRow { run: name.into(), encoding: name.into(), ..row };
     run(&folder.path().join("a"), &example::rows().into_iter().map(renamed).collect::<Vec<_>>());
     run(&folder.path().join("b"), &example::rows());
-    write(folder.path(), None).unwrap();
+    write(folder.path()).unwrap();
     let page = fs::read_to_string(folder.path().join("report.html")).unwrap();
     assert!(!page.contains("<img") && !page.contains('\u{202e}'));
     assert!(page.contains("&lt;/script&gt;&lt;img src=x"), "as text");
@@ -99,7 +105,7 @@ fn a_folder_of_runs_has_all_rows_together_each_once() {
     run(&folder.path().join("rope-0"), &seed(0));
     run(&folder.path().join("rope-1"), &seed(1));
     run(&folder.path().join("copies/rope-1"), &seed(1));
-    write(folder.path(), None).unwrap();
+    write(folder.path()).unwrap();
     let csv = fs::read_to_string(folder.path().join("results.csv")).unwrap();
     assert_eq!(csv.lines().count(), 1 + 2 * 32);
     let tables = fs::read_to_string(folder.path().join("results.md")).unwrap();
@@ -109,19 +115,19 @@ fn a_folder_of_runs_has_all_rows_together_each_once() {
     let page = fs::read_to_string(folder.path().join("report.html")).unwrap();
     assert_eq!(page.matches("overlap: 2%").count(), 1, "a text that all runs read is described once");
     // A second report reads the same runs again, not its own output.
-    write(folder.path(), None).unwrap();
+    write(folder.path()).unwrap();
     assert_eq!(fs::read_to_string(folder.path().join("results.csv")).unwrap(), csv);
 }
 
 #[test]
 fn a_folder_without_results_says_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
-    let error = write(folder.path(), None).unwrap_err();
+    let error = write(folder.path()).unwrap_err();
     assert!(error.message().contains("there is no `results.jsonl` in"), "{error}");
     assert!(error.hint_text().unwrap().contains("longwave eval RUN"));
     fs::write(folder.path().join("results.jsonl"), "").unwrap();
-    assert!(write(folder.path(), None).unwrap_err().message().contains("there are no results in"));
-    let missing = write(&folder.path().join("nowhere"), None).unwrap_err();
+    assert!(write(folder.path()).unwrap_err().message().contains("there are no results in"));
+    let missing = write(&folder.path().join("nowhere")).unwrap_err();
     assert!(missing.message().ends_with("is no folder"), "{missing}");
 }
 
@@ -131,7 +137,7 @@ fn nothing_finite_still_has_its_table() {
     let mut row = example::row("rope", "direct", 128, f64::NAN);
     row.values.set("nll_se", None);
     write_rows(&folder.path().join("results.jsonl"), &[row]).unwrap();
-    let written = write(folder.path(), None).unwrap();
+    let written = write(folder.path()).unwrap();
     assert_eq!(written.len(), 3);
     let page = fs::read_to_string(&written[0]).unwrap();
     assert!(page.contains("<td>nan</td>") && page.contains("no finite value to draw"));
@@ -167,7 +173,7 @@ fn a_damaged_metric_is_named() {
     let folder = tempfile::tempdir().unwrap();
     run(folder.path(), &example::rows());
     fs::write(folder.path().join("metrics.jsonl"), "{\"step\": 1}\nstep 2\n").unwrap();
-    let error = write(folder.path(), None).unwrap_err();
+    let error = write(folder.path()).unwrap_err();
     assert!(error.message().contains("metrics.jsonl` line 2 is no step's metrics"), "{error}");
 }
 
@@ -182,7 +188,7 @@ fn pooled_rows_name_every_run() {
     let rows = [of("rope, 1", 0), of("rope, 1", 1), of("alibi, 1", 0)].concat();
     fs::create_dir(folder.path().join("report")).unwrap();
     write_rows(&folder.path().join("report/results.jsonl"), &rows).unwrap();
-    write(&folder.path().join("report"), None).unwrap();
+    write(&folder.path().join("report")).unwrap();
     let page = fs::read_to_string(folder.path().join("report/report.html")).unwrap();
     assert!(page.contains("<title>Longwave: 3 runs</title>"));
     for (line, count) in [("report: rope, 1", 2), ("report: alibi, 1", 1)] {
@@ -209,7 +215,7 @@ fn files_of_charts_say_what_was_measured_otherwise() {
     });
     rows = rows.iter().cloned().chain(few).chain(other).collect();
     run(folder.path(), &rows);
-    write(folder.path(), None).unwrap();
+    write(folder.path()).unwrap();
     for name in ["perplexity", "perplexity-windows_per_document-3", "perplexity-texts-other"] {
         assert!(folder.path().join(format!("{name}.svg")).exists(), "{name}");
     }

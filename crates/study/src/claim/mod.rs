@@ -64,18 +64,18 @@ struct Written {
 impl ClaimConfig {
     /// Reads one `[[claim]]`; `section` is its place in the file.
     pub(crate) fn read(table: &Table, section: &str) -> Result<Self> {
-        let written: Written = read(table, section).map_err(pointed)?;
+        let Written { says, metric, tolerance, protocol, split, tokens, over } =
+            read(table, section).map_err(pointed)?;
         let key = format!("{section}.says");
-        let sentence = Sentence::parse(&written.says, &key)?;
+        let sentence = Sentence::parse(&says, &key)?;
         let same = sentence.relation == Relation::Same;
-        let metric = written.metric;
-        let wrong = if !written.tolerance.is_finite() {
+        let wrong = if !tolerance.is_finite() {
             Some("it must be a number")
-        } else if written.tolerance < 0.0 {
+        } else if tolerance < 0.0 {
             Some("it must be 0 or more")
-        } else if same && written.tolerance <= 0.0 {
+        } else if same && tolerance <= 0.0 {
             Some("a claim with `=` needs one above 0")
-        } else if metric.is_share() && written.tolerance.abs() >= 1.0 {
+        } else if metric.is_share() && tolerance.abs() >= 1.0 {
             Some("the metric goes from 0 to 1")
         } else {
             None
@@ -86,19 +86,9 @@ impl ClaimConfig {
             } else {
                 format!("it is in {}, as in `tolerance = 0.02`", metric.unit())
             };
-            return Err(Error::value(&format!("{section}.tolerance"), written.tolerance, allowed).hint(hint));
+            return Err(Error::value(&format!("{section}.tolerance"), tolerance, allowed).hint(hint));
         }
-        Ok(Self {
-            says: written.says,
-            metric,
-            tolerance: written.tolerance,
-            protocol: written.protocol,
-            split: written.split,
-            tokens: written.tokens,
-            over: written.over,
-            key,
-            sentence,
-        })
+        Ok(Self { says, metric, tolerance, protocol, split, tokens, over, key, sentence })
     }
 
     pub(crate) fn wrong(&self, why: String) -> Error {

@@ -1,4 +1,4 @@
-//! Means and paired differences with their standard errors, tests and intervals.
+//! Means with their standard errors, tests and intervals.
 
 use super::student;
 use super::{mean, standard_deviation};
@@ -10,10 +10,6 @@ pub struct Interval {
     pub se: f64,
     /// Degrees of freedom of `se`.
     pub df: f64,
-    /// `mean / se`.
-    pub t: f64,
-    /// Two-sided probability of a t as far from 0 (Student).
-    pub p: f64,
     pub low: f64,
     pub high: f64,
 }
@@ -21,9 +17,8 @@ pub struct Interval {
 impl Interval {
     /// The interval that covers with probability `level`, from a mean and its error.
     pub fn new(mean: f64, se: f64, df: f64, level: f64) -> Self {
-        let t = mean / se;
         let reach = student::quantile(f64::midpoint(1.0, level), df) * se;
-        Self { mean, se, df, t, p: student::two_sided(t, df), low: mean - reach, high: mean + reach }
+        Self { mean, se, df, low: mean - reach, high: mean + reach }
     }
 
     /// The same mean and error at another level.
@@ -62,41 +57,12 @@ pub fn mean_interval(numbers: &[f64], level: f64) -> Option<Interval> {
     Some(Interval::new(mean(numbers)?, deviation / count.sqrt(), count - 1.0, level))
 }
 
-/// The mean of `a - b`, pair by pair; `None` for fewer than two pairs or lists of different lengths.
+/// The token-weighted mean of sums per document: where these are the differences of two readings of the same tokens, the
+/// difference of their means.
 ///
-/// ```
-/// use longwave_study::statistics::paired_difference;
-///
-/// // Losses of two encodings with the same three seeds: what a seed does to both cancels.
-/// let (rope, alibi) = ([3.48, 3.81, 3.56], [2.61, 2.95, 2.70]);
-/// let difference = paired_difference(&rope, &alibi, 0.95).unwrap();
-/// assert!((difference.mean - 0.8633).abs() < 1e-4);
-/// assert!(difference.low > 0.8 && difference.p < 0.001);
-/// ```
-pub fn paired_difference(a: &[f64], b: &[f64], level: f64) -> Option<Interval> {
-    if a.len() != b.len() {
-        return None;
-    }
-    let differences: Vec<f64> = a.iter().zip(b).map(|(a, b)| a - b).collect();
-    mean_interval(&differences, level)
-}
-
-/// The difference of two token-weighted means over the same tokens of the same documents: `a` and `b`
-/// are sums of negative log likelihoods per document, `tokens` the counts, all `[documents]`.
-///
-/// `mean = sum(a - b) / sum(tokens)`, and with the residuals `r_d = a_d - b_d - mean tokens_d` of the K
-/// documents `se = sqrt(K / (K - 1) sum_d r_d^2) / sum(tokens)`, the cluster-robust error of a ratio, with
-/// K - 1 degrees of freedom. `None` for fewer than two documents with tokens, or lists of different
-/// lengths.
-pub fn paired_documents(a: &[f64], b: &[f64], tokens: &[u64], level: f64) -> Option<Interval> {
-    if a.len() != b.len() {
-        return None;
-    }
-    let differences: Vec<f64> = a.iter().zip(b).map(|(a, b)| a - b).collect();
-    ratio_interval(&differences, tokens, level)
-}
-
-/// The token-weighted mean of sums per document, as [`paired_documents`] has it for differences.
+/// `mean = sum_d s_d / sum(tokens)`, and with the residuals `r_d = s_d - mean tokens_d` of the K documents
+/// `se = sqrt(K / (K - 1) sum_d r_d^2) / sum(tokens)`, the cluster-robust error of a ratio, with K - 1 degrees of freedom.
+/// `None` for fewer than two documents with tokens, or lists of different lengths.
 pub fn ratio_interval(sums: &[f64], tokens: &[u64], level: f64) -> Option<Interval> {
     if sums.len() != tokens.len() {
         return None;
@@ -110,19 +76,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn documents_of_one_size_are_plain_pairs() {
-        let (a, b) = ([10.0, 12.0, 17.0], [9.0, 12.5, 15.0]);
-        let documents = paired_documents(&a, &b, &[10; 3], 0.95).unwrap();
-        let pairs = paired_difference(&a.map(|x| x / 10.0), &b.map(|x| x / 10.0), 0.95).unwrap();
-        assert!((documents.mean - pairs.mean).abs() < 1e-15 && (documents.se - pairs.se).abs() < 1e-15);
-        assert!((documents.low - pairs.low).abs() < 1e-14 && documents.df == 2.0);
+    fn documents_of_one_size_are_plain_numbers() {
+        let sums = [1.0, -0.5, 2.0];
+        let documents = ratio_interval(&sums, &[10; 3], 0.95).unwrap();
+        let numbers = mean_interval(&sums.map(|x| x / 10.0), 0.95).unwrap();
+        assert!((documents.mean - numbers.mean).abs() < 1e-15 && (documents.se - numbers.se).abs() < 1e-15);
+        assert!((documents.low - numbers.low).abs() < 1e-14 && documents.df == 2.0);
     }
 
     #[test]
     fn too_few_or_unequal_have_none() {
         assert_eq!(mean_interval(&[1.0], 0.95), None);
-        assert_eq!(paired_difference(&[1.0, 2.0], &[1.0], 0.95), None);
-        assert_eq!(paired_documents(&[1.0, 2.0], &[1.0, 2.0], &[3, 0], 0.95), None);
+        assert_eq!(ratio_interval(&[1.0], &[3, 4], 0.95), None);
+        assert_eq!(ratio_interval(&[0.0, 0.0], &[3, 0], 0.95), None);
     }
 
     #[test]

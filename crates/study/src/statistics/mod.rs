@@ -2,7 +2,7 @@
 //!
 //! Everything is a pure function of its numbers, in f64.
 //!
-//! - [`interval`]: means and paired differences with Student's t.
+//! - [`interval`]: means with Student's t.
 //! - [`student`]: the t distribution itself.
 //! - [`holm`]: many comparisons at once.
 //! - [`power`]: how many pairs a test needs.
@@ -16,6 +16,6 @@ pub mod student;
 
 pub use bootstrap::bootstrap;
 pub use holm::adjusted;
-pub use interval::{Interval, mean_interval, paired_difference, paired_documents, ratio_interval};
+pub use interval::{Interval, mean_interval, ratio_interval};
 pub use longwave_eval::statistics::{mean, standard_deviation};
 pub use power::seeds_needed;

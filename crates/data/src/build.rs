@@ -71,7 +71,7 @@ pub(crate) fn build(
     })?;
     builder.flush()?;
     noticed.overlap = comparison.finish();
-    noticed.unread = Some([0, 1, 2].map(|split: usize| builder.writers[split].unread));
+    noticed.unread = [0, 1, 2].map(|split: usize| builder.writers[split].unread);
     let [train, valid, test] = builder.writers.map(Writer::finish);
     Ok(([train?, valid?, test?], noticed))
 }

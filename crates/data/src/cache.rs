@@ -4,7 +4,7 @@ use crate::config::DataConfig;
 use crate::hash::{self, ALWAYS_HASHED};
 use crate::noticed::Noticed;
 use crate::split::Split;
-use crate::tokenizer::{TokenBytes, Tokenizer};
+use crate::tokenizer::Tokenizer;
 use crate::tokens::TokenFile;
 use longwave_core::file::fault;
 use longwave_core::{Error, Result, file};
@@ -187,11 +187,7 @@ impl CacheEntry {
         let tokenizer = Tokenizer::load(&folder.join(TOKENIZER))?;
         let open = |split| TokenFile::open(folder, split, tokenizer.vocab_size(), tokenizer.token_bytes());
         let splits = [open(Split::Train)?, open(Split::Valid)?, open(Split::Test)?];
-        let noticed = Noticed::read(folder)?;
-        if noticed.unread.is_none() && matches!(tokenizer.token_bytes(), TokenBytes::ByPlace) {
-            return Err(damaged("it does not say how much of the text no token stands for"));
-        }
-        Ok(Content { tokenizer, splits, noticed })
+        Ok(Content { tokenizer, splits, noticed: Noticed::read(folder)? })
     }
 
     /// Lets one process at a time build this entry; the lock goes with the file returned.

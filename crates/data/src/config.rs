@@ -237,38 +237,27 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_tokenizer_is_explained() {
-        let message =
-            |text: &str| read(&format!("corpus = \"x\"\ntokenizer = {text}")).unwrap_err().to_string();
-        let unknown = message("{ kind = \"bpe\", vocab_siz = 512 }");
-        assert!(unknown.contains("unknown key `data.tokenizer.vocab_siz`"), "{unknown}");
-        assert!(unknown.contains("did you mean `vocab_size`?"), "{unknown}");
-        assert!(message("{ kind = \"bpee\" }").contains("`bytes`, `bpe`, `file`"));
-        assert!(message("{ kind = \"bytes\", vocab_size = 3 }").contains("takes no other key"));
-        assert!(message("{ kind = \"bpe\" }").contains("takes `vocab_size`"));
-        assert!(message("{ kind = \"file\" }").contains("takes `path`"));
-    }
-
-    #[test]
-    fn values_out_of_range_are_explained() {
+    fn what_is_not_allowed_is_explained() {
         for (text, expected) in [
             ("corpus = ''", "data.corpus"),
             ("corpus = 'x'\ntext_field = ''", "data.text_field"),
             ("corpus = 'x'\nseparator = ''", "data.separator"),
-            (
-                "corpus = 'x'\ntokenizer = { kind = 'bpe', vocab_size = 255 }",
-                "data.tokenizer.vocab_size = 255",
-            ),
-            (
-                "corpus = 'x'\ntokenizer = { kind = 'bpe', vocab_size = 4000000000 }",
-                "it must be at most 16777216",
-            ),
+            ("tokenizer = { kind = 'bpe', vocab_siz = 512 }", "unknown key `data.tokenizer.vocab_siz`"),
+            ("tokenizer = { kind = 'bytes', vocab_size = 3 }", "takes no other key"),
+            ("tokenizer = { kind = 'bpe' }", "takes `vocab_size`"),
+            ("tokenizer = { kind = 'file' }", "takes `path`"),
             ("corpus = 'x'\ntokenizer = { kind = 'file', path = '' }", "data.tokenizer.path"),
+            (
+                "tokenizer = { kind = 'bpe', vocab_size = 300 }\ntask = { kind = 'copy' }",
+                "`data.tokenizer` has no",
+            ),
+            ("split = { test = '' }", "it must be a share such as 0.05, or files such as \"eval\""),
+            ("split = { tset = 0.1 }", "unknown key `data.split.tset`"),
             ("corpus = 'x'\nsplit = { valid = -0.1, test = 0.0 }", "data.split.valid = -0.1"),
             ("corpus = 'x'\nsplit = { valid = 0.0, test = nan }", "data.split.test = NaN"),
             ("corpus = 'x'\nsplit = { valid = 0.5, test = 0.5 }", "data.split = "),
         ] {
-            let error = read(text).unwrap().validate().unwrap_err();
+            let error = read(text).and_then(|config| config.validate()).unwrap_err();
             assert!(error.message().contains(expected), "{error}");
             assert!(error.hint_text().is_some());
             assert_eq!(error.exit_code(), 2);
@@ -281,26 +270,9 @@ mod tests {
         let good = read("task = { kind = \"copy\", alphabet = 4 }").unwrap();
         good.validate().unwrap();
         assert_eq!(read(&toml::to_string(&good).unwrap()).unwrap(), good);
-        let message = |text: &str| read(text).and_then(|config| config.validate()).unwrap_err().to_string();
-        assert!(
-            message("corpus = \"x\"\ntask = { kind = \"copy\" }").contains("no meaning beside `data.task`")
-        );
-        let tokenizer = "tokenizer = { kind = \"bpe\", vocab_size = 300 }\ntask = { kind = \"copy\" }";
-        assert!(message(tokenizer).contains("`data.tokenizer` has no meaning"));
         // What the hints say to write in place of each.
         let emptied = "corpus = \"\"\ntokenizer = { kind = \"bytes\" }\ntext_field = \"text\"\nskip_bad_lines = false\n\
                        join_rows = false\nbos = \"\"\ntask = { kind = \"copy\" }";
         read(emptied).unwrap().validate().unwrap();
-        assert!(message("task = { kind = \"copi\" }").contains("data.task.kind"));
-        assert!(message("task = { kind = \"copy\", alphabt = 3 }").contains("did you mean `alphabet`?"));
-        assert!(message("").contains("data.corpus"));
-    }
-
-    #[test]
-    fn the_schema_knows_the_kinds() {
-        let schema = serde_json::to_string(&schemars::schema_for!(DataConfig)).unwrap();
-        for part in ["\"bytes\"", "\"bpe\"", "\"file\"", "vocab_size", "text_field", "separator"] {
-            assert!(schema.contains(part), "{part}");
-        }
     }
 }

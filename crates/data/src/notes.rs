@@ -71,7 +71,7 @@ pub(crate) fn of(corpus: &Corpus, content: &Content, config: &DataConfig) -> Vec
     if let Some(separator) = &config.separator {
         notes.push(of_separator(separator));
     }
-    for (split, unread) in Split::ALL.into_iter().zip(noticed.unread.unwrap_or_default()) {
+    for (split, unread) in Split::ALL.into_iter().zip(noticed.unread) {
         let split = if corpus.whole { Split::Test } else { split };
         notes.extend(of_unread(split, unread));
     }

@@ -20,9 +20,8 @@ pub(crate) struct Noticed {
     pub(crate) parted: u64,
     /// The only text of the corpus was cut into its splits.
     pub(crate) cut: bool,
-    /// What tokens of each split do not stand for; absent of an entry from before it was counted.
-    #[serde(default)]
-    pub(crate) unread: Option<[Unread; 3]>,
+    /// What tokens of each split do not stand for.
+    pub(crate) unread: [Unread; 3],
     pub(crate) overlap: Overlap,
 }
 

@@ -154,14 +154,4 @@ mod tests {
         assert_eq!(given(SplitConfig::shares_of(0.1, 0.05)), [true, false]);
         assert_eq!(given(SplitConfig::whole()), [false, false]);
     }
-
-    #[test]
-    fn what_is_neither_is_explained() {
-        let message = |text: &str| read(text).and_then(|split| split.validate()).unwrap_err().to_string();
-        let both = "it must be a share such as 0.05, or files such as \"eval\"";
-        assert!(message("valid = true").contains(both), "{}", message("valid = true"));
-        assert!(message("test = \"\"").contains(both), "{}", message("test = \"\""));
-        assert!(message("valid = \"[\"").contains("`data.split.valid = \"[\"` is not allowed"));
-        assert!(message("tset = 0.1").contains("did you mean `test`?"));
-    }
 }

@@ -151,5 +151,10 @@ mod tests {
             assert!(error.message().starts_with(start) && error.message().contains(part), "{keys}: {error}");
             assert!(error.hint_text().is_some() && error.exit_code() == 2, "{keys}: {error}");
         }
+        for kind in ["fire", "dape", "floater"] {
+            let error = rejection(&format!("position = {{ kind = '{kind}', hidden = 16777216 }}")).unwrap();
+            let start = "`position.hidden = 16777216` is not allowed: it must be at most 16384";
+            assert!(error.message().starts_with(start) && error.hint_text().is_some(), "{error}");
+        }
     }
 }

@@ -177,6 +177,10 @@ fn a_path_that_leads_nowhere_ends_with_2_and_makes_nothing() {
             &["train", "small.toml", "--set", "train.validate_every=0"],
             "`train.validate_every = 0` is not allowed",
         ),
+        (
+            &["train", "small.toml", "--seeds", "18446744073709551615"],
+            "it must be a whole number from 1 to 100000",
+        ),
         (&["train", "small.toml", "--set", "train.decay=0.1"], "it belongs to `train.schedule"),
         (&["train", "small.toml", "--set", "model.qk_norm_eps=0.1"], "it belongs to `model.qk_norm"),
         (&["compare", "nowhere", RUN], "nowhere"),

@@ -125,19 +125,31 @@ fn metrics_that_lack_steps_of_the_checkpoint_are_named() {
         ["train", "small.toml", "--device", "cpu", "--set", "train.checkpoint_every=2", "--resume"];
     // Half of the training is still to be done.
     fs::copy(project.path(PREVIOUS), project.path(LAST)).unwrap();
-    project.write(&metrics, &(whole.lines().take(2).collect::<Vec<_>>().join("\n") + "\n"));
-    project.refuses(
-        1,
-        &arguments,
-        &[
-            "metrics.jsonl` lacks the metrics of the steps from 3 to 4",
-            "\n\nhint: bring a copy of the file back, or remove it",
-        ],
-    );
-    project.write(&metrics, &whole.replacen("\"loss\":", "\"lass\":", 1));
-    project.refuses(1, &arguments, &["metrics.jsonl` line 1 is no step's metrics"]);
-    project.write(&metrics, &whole);
+    let lines: Vec<&str> = whole.lines().collect();
+    let inside_line_2 = lines[0].len() + 1 + lines[1].len() / 2;
+    for (text, said) in [
+        (lines[..2].join("\n") + "\n", "metrics.jsonl` lacks the metrics of the steps from 3 to 4"),
+        (
+            [lines[0], lines[2], lines[3]].join("\n"),
+            "metrics.jsonl` lacks the metrics of the steps from 2 to 2",
+        ),
+        (whole[..inside_line_2].to_owned(), "metrics.jsonl` line 2 is no step's metrics"),
+        (
+            whole.replacen("\"loss\":", "\"lass\":", 1),
+            "metrics.jsonl` line 1 is no step's metrics: it was cut or altered",
+        ),
+    ] {
+        project.write(&metrics, &text);
+        project.refuses(1, &arguments, &[said, "\n\nhint: bring a copy of the file back, or remove it"]);
+        assert_eq!(project.text(&metrics), text, "nothing is thrown away");
+    }
+    // What a kill cuts is past the checkpoint, and a line without a checksum is believed.
+    let unsealed = format!("{}}}", &lines[0][..lines[0].rfind(",\"checksum\"").unwrap()]);
+    let believed = whole.replacen(lines[0], &unsealed, 1);
+    project.write(&metrics, &believed[..believed.len() - 9]);
     resume(&project);
+    let again = project.text(&metrics);
+    assert_eq!((again.lines().next(), again.lines().count()), (Some(&*unsealed), 6));
     fs::remove_file(project.path(&metrics)).unwrap();
     fs::copy(project.path(PREVIOUS), project.path(LAST)).unwrap();
     resume(&project);

@@ -6,6 +6,8 @@ use longwave_train::Outcome;
 use serde_json::Value;
 
 const KEEP: [&str; 4] = ["--set", "train.keep_checkpoints=2", "--set", "evaluate.0.checkpoints=all"];
+/// Where a test is not about what extensions read.
+const DIRECT: &str = "evaluate.0.extend=direct";
 
 fn rows(project: &Project, run: &str, more: &[&str]) -> Vec<Value> {
     project.ok(&[&["eval", run, "--json", "--device", "cpu"], more].concat()).rows()
@@ -25,7 +27,7 @@ fn checkpoints(rows: &[Value]) -> Vec<(String, u64)> {
 
 #[test]
 fn a_kept_step_that_was_the_last_stays_when_the_run_is_made_longer() {
-    let keep = ["--set", "train.keep_checkpoints=[3, 6]", "--set", "evaluate.0.checkpoints=all"];
+    let keep = set(&["train.keep_checkpoints=[3, 6]", "evaluate.0.checkpoints=all", DIRECT]);
     let [more, stage] = ["--set train.steps=12", "--set stage=[{length=64,steps=4}]"];
     for (folder, change) in [("longer", more), ("staged", stage)] {
         let project = Project::new();
@@ -100,7 +102,7 @@ fn kept_checkpoints_survive_an_interruption() {
 #[test]
 fn a_run_that_goes_on_keeps_its_earlier_steps() {
     let project = Project::new();
-    let wsd = ["--set", "train.schedule=wsd", "--set", "train.warmup=1", "--set", "train.decay=2"];
+    let wsd = set(&["train.schedule=wsd", "train.warmup=1", "train.decay=2", DIRECT]);
     let train = |more: &[&str]| project.train(&[&KEEP[..], &wsd, more].concat());
     train(&["--set", "train.steps=6"]);
     train(&["--set", "train.steps=10", "--resume"]);
@@ -152,7 +154,7 @@ fn what_is_not_kept_cannot_be_read() {
         insta::assert_snapshot!(name, project.refused(2, &[&train, &set(changes)[..]].concat()));
         assert!(!project.exists("runs"), "something was written");
     }
-    project.train(&set(&[keep]));
+    project.train(&set(&[keep, DIRECT]));
     let message = project.refused(1, &["eval", "runs/small-0", "--checkpoint", "step-3", "--device", "cpu"]);
     insta::assert_snapshot!("kept_missing", message);
 }

@@ -5,16 +5,11 @@ use crate::common::{self, Project, same};
 #[cfg(unix)]
 use crate::common::{signal, wait_until};
 use longwave_train::Outcome;
-use longwave_train::run::CheckpointId;
 use std::fs;
-use std::path::Path;
+use std::path::PathBuf;
 
 const MODEL: &str = "checkpoints/last.safetensors";
 const RUN: &str = "runs/small-0";
-
-fn result_bytes(project: &Project, run: &str) -> Vec<u8> {
-    project.read(&format!("{run}/results.jsonl"))
-}
 
 #[test]
 fn two_runs_of_one_seed_are_the_same_and_another_seed_differs() {
@@ -23,7 +18,7 @@ fn two_runs_of_one_seed_are_the_same_and_another_seed_differs() {
     project.train(&["--out", "b"]);
     project.train(&["--out", "c", "--set", "seed=1"]);
     assert!(same(&project.path("a").join(MODEL), &project.path("b").join(MODEL)));
-    assert_eq!(result_bytes(&project, "a"), result_bytes(&project, "b"));
+    assert_eq!(project.read("a/results.jsonl"), project.read("b/results.jsonl"));
     assert!(!same(&project.path("a").join(MODEL), &project.path("c").join(MODEL)));
 }
 
@@ -40,21 +35,108 @@ fn unsealed(line: &str) -> String {
     format!("{}}}", &line[..line.rfind(",\"checksum\"").unwrap()])
 }
 
-fn last(project: &Project, folder: &str) -> std::path::PathBuf {
+fn last(project: &Project, folder: &str) -> PathBuf {
     project.path(folder).join(MODEL)
 }
 
+/// Training on numbers with the places of their digits.
+const ON_NUMBERS: &[&str] = &[
+    "data={ task = { kind = \"binary_addition\" } }",
+    "position.kind=abacus",
+    "position.max_offset=50",
+    "train.validate_every=6",
+    "train.validation_tokens=256",
+    "evaluate=[]",
+];
+
+/// What is stopped twice, by what it is about.
+const RUNS: &[(&str, &[&str])] = &[
+    ("the config as it is", &[]),
+    ("an encoding that draws offsets", ON_NUMBERS),
+    (
+        "dropout, a shuffled order and a learned table",
+        &["model.dropout=0.1", "train.sampling=shuffled", "position.kind=learned", "evaluate=[]"],
+    ),
+    (
+        "positions with gaps",
+        &[
+            "position={ kind = \"learned\", table_size = 64 }",
+            "train.positions={ kind = \"pose\", max_position = 64 }",
+            "evaluate=[]",
+        ],
+    ),
+    (
+        "drawn positions",
+        &[
+            "position={ kind = \"alibi\" }",
+            "train.positions={ kind = \"randpos\", max_position = 64 }",
+            "evaluate=[]",
+        ],
+    ),
+    ("f16", &["train.precision=f16", "evaluate=[]"]),
+    ("bf16", &["train.precision=bf16", "evaluate=[]"]),
+    (
+        // Lanes of two windows: each third step begins them again.
+        "a memory",
+        &[
+            "position={ kind = \"transformer_xl\", memory = 40 }",
+            "train.sampling=sequential",
+            "train.batch_tokens=8192",
+            "evaluate=[]",
+        ],
+    ),
+    (
+        "complex maps and a mixed stack",
+        &[
+            "position={ kind = \"mixed\", layers = [{ kind = \"complex_order\", complex = true }, { encodings = \
+             [\"learned\", \"kerple\"], window = 9, log_n = true }] }",
+            "evaluate=[]",
+        ],
+    ),
+    (
+        "muon through a stage",
+        &[
+            "train.optimizer={ kind = \"muon\", momentum = 0.9 }",
+            "model.feed_forward=swiglu",
+            "model.kv_heads=1",
+            "train.steps=3",
+            "stage=[{ length = 64, steps = 3, optimizer = \"keep\" }]",
+            "evaluate=[]",
+        ],
+    ),
+    ("no norms and a squared relu", &["model.norm=dyt", "model.feed_forward=relu_squared", "evaluate=[]"]),
+    ("a task", &["data={ task = { kind = \"reverse_string\" } }", "evaluate=[]"]),
+    (
+        "a memory through a stage",
+        &[
+            "position={ kind = \"transformer_xl\", memory = 40 }",
+            "train.sampling=sequential",
+            "train.steps=2",
+            "stage=[{ length = 64, steps = 3 }]",
+            "evaluate=[]",
+        ],
+    ),
+    (
+        "a stage with positions of its own",
+        &[
+            "train.steps=2",
+            "stage=[{ length = 32, steps = 3, extend = \"linear\", positions = { kind = \"pose\" } }]",
+            "evaluate=[]",
+        ],
+    ),
+];
+
 /// Two passes make a step: an odd count stops between the parts of a batch.
-fn stopped_twice(changes: &[impl AsRef<str>]) {
+fn stopped_twice((name, changes): &(&str, &[&str])) {
     let project = Project::new();
-    assert_eq!(train_until(&project, "whole", usize::MAX, changes), Outcome::Done);
+    assert_eq!(train_until(&project, "whole", usize::MAX, changes), Outcome::Done, "{name}");
     for (first, second) in [(1, 4), (3, 2), (5, 5)] {
         let folder = format!("stopped-{first}-{second}");
-        assert_eq!(train_until(&project, &folder, first, changes), Outcome::Interrupted);
-        assert_eq!(train_until(&project, &folder, second, changes), Outcome::Interrupted);
-        assert_eq!(train_until(&project, &folder, usize::MAX, changes), Outcome::Done);
-        assert!(same(&last(&project, "whole"), &last(&project, &folder)), "{first} then {second}");
-        assert_eq!(steps(&project, &folder), steps(&project, "whole"));
+        assert_eq!(train_until(&project, &folder, first, changes), Outcome::Interrupted, "{name}");
+        assert_eq!(train_until(&project, &folder, second, changes), Outcome::Interrupted, "{name}");
+        assert_eq!(train_until(&project, &folder, usize::MAX, changes), Outcome::Done, "{name}");
+        assert!(same(&last(&project, "whole"), &last(&project, &folder)), "{name}: {first} then {second}");
+        assert_eq!(steps(&project, &folder), steps(&project, "whole"), "{name}");
     }
 }
 
@@ -64,124 +146,27 @@ pub(super) fn steps(project: &Project, folder: &str) -> Vec<(u64, f64)> {
 }
 
 #[test]
-fn a_run_stopped_anywhere_and_twice_ends_with_the_same_bits() {
-    stopped_twice(&[""; 0]);
+fn runs_stopped_anywhere_and_twice_end_with_the_same_bits() {
+    RUNS.iter().step_by(2).for_each(stopped_twice);
 }
 
-/// Training on numbers with the places of their digits.
-fn on_numbers(max_offset: usize) -> [String; 6] {
-    [
-        "data={ task = { kind = \"binary_addition\" } }".to_owned(),
-        "position.kind=abacus".to_owned(),
-        format!("position.max_offset={max_offset}"),
-        "train.validate_every=6".to_owned(),
-        "train.validation_tokens=256".to_owned(),
-        "evaluate=[]".to_owned(),
-    ]
-}
-
+/// Another half, for another thread.
 #[test]
-fn so_does_one_whose_encoding_draws_offsets() {
-    stopped_twice(&on_numbers(50));
+fn so_do_the_others() {
+    RUNS.iter().skip(1).step_by(2).for_each(stopped_twice);
 }
 
 #[test]
 fn an_offset_that_an_encoding_draws_reaches_training() {
     let project = Project::new();
-    for (folder, most) in [("without", 0), ("with", 50)] {
-        assert_eq!(train_until(&project, folder, usize::MAX, &on_numbers(most)), Outcome::Done);
+    for (folder, more) in [("without", &["position.max_offset=0"][..]), ("with", &[])] {
+        let changes = [ON_NUMBERS, more].concat();
+        assert_eq!(train_until(&project, folder, usize::MAX, &changes), Outcome::Done);
     }
     // The same weights and batches: the places of digits alone differ.
     let [without, with] = ["without", "with"].map(|folder| steps(&project, folder));
     assert_ne!(without[0].1.to_bits(), with[0].1.to_bits());
     assert!((without[0].1 - with[0].1).abs() < 0.1, "{} {}", without[0].1, with[0].1);
-}
-
-#[test]
-fn so_does_one_with_dropout_a_shuffled_order_and_a_learned_table() {
-    let changes = ["model.dropout=0.1", "train.sampling=shuffled", "position.kind=learned", "evaluate=[]"];
-    stopped_twice(&changes);
-}
-
-#[test]
-fn so_does_one_at_drawn_positions() {
-    for (position, positions) in [
-        ("{ kind = \"learned\", table_size = 64 }", "{ kind = \"pose\", max_position = 64 }"),
-        ("{ kind = \"alibi\" }", "{ kind = \"randpos\", max_position = 64 }"),
-    ] {
-        let changes = [
-            format!("position={position}"),
-            format!("train.positions={positions}"),
-            "evaluate=[]".to_owned(),
-        ];
-        stopped_twice(&changes);
-    }
-}
-
-#[test]
-fn so_does_one_in_half_precision() {
-    for precision in ["f16", "bf16"] {
-        stopped_twice(&[format!("train.precision={precision}"), "evaluate=[]".to_owned()]);
-    }
-}
-
-#[test]
-fn so_does_one_that_carries_a_memory() {
-    // Lanes of two windows: each third step begins them again.
-    let changes = [
-        "position={ kind = \"transformer_xl\", memory = 40 }",
-        "train.sampling=sequential",
-        "train.batch_tokens=8192",
-        "evaluate=[]",
-    ];
-    stopped_twice(&changes);
-}
-
-#[test]
-fn so_do_complex_maps_and_a_mixed_stack() {
-    let stack = "position={ kind = \"mixed\", layers = [{ kind = \"complex_order\", complex = true }, { encodings = \
-                 [\"learned\", \"kerple\"], window = 9, log_n = true }] }";
-    stopped_twice(&[stack, "evaluate=[]"]);
-}
-
-#[test]
-fn so_does_one_that_muon_moves_through_a_stage() {
-    let changes = [
-        "train.optimizer={ kind = \"muon\", momentum = 0.9 }",
-        "model.feed_forward=swiglu",
-        "model.kv_heads=1",
-        "train.steps=3",
-        "stage=[{ length = 64, steps = 3, optimizer = \"keep\" }]",
-        "evaluate=[]",
-    ];
-    stopped_twice(&changes);
-}
-
-#[test]
-fn so_does_one_without_norms_and_with_squared_relu() {
-    let changes = ["model.norm=dyt", "model.feed_forward=relu_squared", "evaluate=[]"];
-    stopped_twice(&changes);
-}
-
-#[test]
-fn so_does_one_that_learns_a_task() {
-    let changes = ["data={ task = { kind = \"reverse_string\" } }", "evaluate=[]"];
-    stopped_twice(&changes);
-}
-
-#[test]
-fn so_do_stages_with_a_memory_or_positions_of_their_own() {
-    let memory = [
-        "position={ kind = \"transformer_xl\", memory = 40 }",
-        "train.sampling=sequential",
-        "train.steps=2",
-        "stage=[{ length = 64, steps = 3 }]",
-        "evaluate=[]",
-    ];
-    stopped_twice(&memory);
-    let positions =
-        "stage=[{ length = 32, steps = 3, extend = \"linear\", positions = { kind = \"pose\" } }]";
-    stopped_twice(&["train.steps=2", positions, "evaluate=[]"]);
 }
 
 #[test]
@@ -206,40 +191,6 @@ fn rows_that_do_not_continue_cannot_carry_a_memory() {
     project.refuses(2, &arguments, &["hint: set `train.sampling = \"sequential\"`"]);
 }
 
-#[test]
-fn a_finished_wsd_run_goes_on_as_if_it_had_been_longer() {
-    let project = Project::new();
-    let changes = |steps: u64| {
-        ["train.schedule=wsd", "train.warmup=2", &format!("train.steps={steps}")].map(str::to_owned).to_vec()
-    };
-    assert_eq!(train_until(&project, "grown", usize::MAX, &changes(6)), Outcome::Done);
-    assert_eq!(train_until(&project, "grown", usize::MAX, &changes(10)), Outcome::Done);
-    assert_eq!(train_until(&project, "whole", usize::MAX, &changes(10)), Outcome::Done);
-    assert!(same(&last(&project, "grown"), &last(&project, "whole")));
-    assert!(
-        Path::new(&project.path("grown/checkpoints"))
-            .join(format!("{}.safetensors", CheckpointId::Stable.name()))
-            .exists()
-    );
-}
-
-#[test]
-fn a_resumed_evaluation_measures_only_what_is_missing() {
-    let project = Project::new();
-    project.train(&[]);
-    let rows = result_bytes(&project, RUN);
-    let text = String::from_utf8(rows.clone()).unwrap();
-    let first = text.lines().next().unwrap();
-    // A row that says something no measurement would: it must be believed, not made again.
-    let kept = unsealed(first).replacen("\"device\":\"CPU\"", "\"device\":\"kept\"", 1);
-    assert_ne!(first, kept);
-    project.write(&format!("{RUN}/results.jsonl"), &format!("{kept}\n"));
-    project.train(&["--resume"]);
-    let again = String::from_utf8(result_bytes(&project, RUN)).unwrap();
-    assert_eq!(again.lines().next(), Some(kept.as_str()));
-    assert!(again.lines().skip(1).eq(text.lines().skip(1)));
-}
-
 /// The rows of a finished evaluation, each marked as measured elsewhere, must all be believed.
 #[test]
 fn an_evaluation_again_measures_nothing_also_with_lists_a_search_and_other_protocols() {
@@ -247,6 +198,8 @@ fn an_evaluation_again_measures_nothing_also_with_lists_a_search_and_other_proto
     project.train(&["--set", "evaluate=[]"]);
     let extend = "direct,linear,dual_chunk";
     let arguments = [
+        "--set",
+        "windows_per_document=1",
         "--extend",
         extend,
         "--extend",

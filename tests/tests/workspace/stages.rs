@@ -20,23 +20,28 @@ fn staged(position: &str, extend: &str) -> Vec<String> {
 
 #[test]
 fn stages_stopped_anywhere_end_with_the_same_bits() {
-    for (position, extend) in [
-        ("rope", "\"linear\""),
-        ("learned", "{ kind = \"table\", fill = \"hierarchical\" }"),
-        ("radix", "\"linear\""),
-    ] {
-        let changes = staged(position, extend);
-        let project = Project::new();
+    let factors = "stage=[{ length = 64, steps = 3, train = \"head_scale\", learning_rate = 0.1, warmup = 1 }, \
+                   { length = 128, steps = 2, optimizer = \"keep\", accumulation = 1 }]";
+    let factors = ["position.kind=none", "train.steps=4", "evaluate=[]", factors].map(str::to_owned).to_vec();
+    // Two passes a step and one in the last stage: 8 + 6 + 2. The stops lie in [train], at the end of a
+    // stage, within one, and between the parts of a batch.
+    let anywhere: &[&[usize]] = &[&[7, 2], &[8, 5], &[3, 10, 1], &[13, 0]];
+    let runs: [(Vec<String>, &[&[usize]]); 4] = [
+        (staged("rope", "\"linear\""), anywhere),
+        (staged("learned", "{ kind = \"table\", fill = \"hierarchical\" }"), anywhere),
+        (staged("radix", "\"linear\""), anywhere),
+        (factors, &[&[7, 2], &[9, 4], &[11, 3]]),
+    ];
+    for (changes, stops) in runs {
+        let (project, position) = (Project::new(), &changes[0]);
         assert_eq!(train_until(&project, "whole", usize::MAX, &changes), Outcome::Done);
-        // Two passes a step and one in the last stage: 8 + 6 + 2. The stops lie in [train], at the end of a
-        // stage, within one, and between the parts of a batch.
-        for stops in [&[7, 2][..], &[8, 5], &[3, 10, 1], &[13, 0]] {
+        for stops in stops {
             let folder = format!("stopped-{stops:?}");
-            for &asked in stops {
+            for &asked in *stops {
                 assert_eq!(
                     train_until(&project, &folder, asked, &changes),
                     Outcome::Interrupted,
-                    "{stops:?}"
+                    "{position} {stops:?}"
                 );
             }
             assert_eq!(train_until(&project, &folder, usize::MAX, &changes), Outcome::Done);
@@ -51,26 +56,6 @@ fn stages_stopped_anywhere_end_with_the_same_bits() {
                 assert!(same(&path("whole"), &path(&folder)), "{position} {stops:?} {}", which.name());
             }
             assert_eq!(steps(&project, &folder), steps(&project, "whole"));
-        }
-    }
-}
-
-#[test]
-fn so_does_a_stage_that_trains_factors_of_heads() {
-    let stages = "stage=[{ length = 64, steps = 3, train = \"head_scale\", learning_rate = 0.1, warmup = 1 }, \
-                  { length = 128, steps = 2, optimizer = \"keep\", accumulation = 1 }]";
-    let changes = ["position.kind=none", "train.steps=4", "evaluate=[]", stages];
-    let project = Project::new();
-    assert_eq!(train_until(&project, "whole", usize::MAX, &changes), Outcome::Done);
-    for stops in [&[7, 2][..], &[9, 4], &[11, 3]] {
-        let folder = format!("stopped-{stops:?}");
-        for &asked in stops {
-            assert_eq!(train_until(&project, &folder, asked, &changes), Outcome::Interrupted, "{stops:?}");
-        }
-        assert_eq!(train_until(&project, &folder, usize::MAX, &changes), Outcome::Done);
-        for which in [CheckpointId::Last, CheckpointId::Stage(1), CheckpointId::Stage(2)] {
-            let path = |folder: &str| longwave_train::run::checkpoint_path(&project.path(folder), which);
-            assert!(same(&path("whole"), &path(&folder)), "{stops:?} {}", which.name());
         }
     }
 }

@@ -131,6 +131,14 @@ fn wrong_values_are_named() {
             "",
             "`data.task.depth = 1.5` is not allowed: it must lie between 0 and 1",
         ),
+        (
+            "kind = \"passkey\", alphabet = 4",
+            "",
+            "`data.task.alphabet = 4` is not allowed: it has no meaning for",
+        ),
+        ("kind = \"copy\", digits = 4", "", "`data.task.digits = 4` is not allowed: it has no meaning for"),
+        ("kind = \"copy\", alphabet = 27", "", "it must lie between 2 and 26"),
+        ("kind = \"fixed_offset\", offset = 0", "", "`data.task.offset = 0` is not allowed"),
         ("kind = \"needle\", distractors = 26", "", "it must lie between 0 and 25"),
         ("kind = \"needle\", filler = \"grass\"", "", "it must be one of `random`, `text`, `repeated`"),
         (
@@ -140,7 +148,9 @@ fn wrong_values_are_named() {
         ),
         ("kind = \"flip_flop\", ignore = 1.0", "", "it must be a share of at least 0 and below 1"),
         ("kind = \"mqar\", queries = 9", "", "there are 8 pairs, and each is asked for once"),
-        ("kind = \"mqar\", pairs = 30", "", "26 letters make 26 different keys with `key_len = 1`"),
+        ("kind = \"mqar\", pairs = 6, fill = 0.5", "", "`data.task.fill = 0.5` is not allowed"),
+        ("kind = \"mqar\"", "task = { pairs = 27 }", "`evaluate.task.pairs = 27` is not allowed"),
+        ("kind = \"mqar\", pairs = 27", "", "26 letters make 26 different keys with `key_len = 1`"),
         ("kind = \"mqar\", pairs = 16", "", "a sequence of `mqar` has at least 40 tokens"),
         (
             "kind = \"selective_copy\", items = 40",
@@ -148,9 +158,9 @@ fn wrong_values_are_named() {
             "a sequence of `selective_copy` has at least 81 tokens",
         ),
         (
-            "kind = \"variable_tracking\", hops = 20",
+            "kind = \"variable_tracking\", hops = 13",
             "",
-            "2 chains of 21 names each need 42 names, and there are 26",
+            "2 chains of 14 names each need 28 names, and there are 26",
         ),
         ("kind = \"needle\"", "task = { depth = [0, 2] }", "`evaluate.task.depth = 2` is not allowed"),
         (
@@ -164,7 +174,7 @@ fn wrong_values_are_named() {
             "`evaluate.task.hops = 2` is not allowed: it has no meaning for",
         ),
         ("kind = \"needle\"", "task = { kind = \"copy\" }", "an evaluation asks the task that was trained"),
-        ("kind = \"needle\"", "task = { depht = 0 }", "depth"),
+        ("kind = \"needle\"", "task = { depht = 0 }", "did you mean `depth`?"),
     ];
     for (task, evaluate, wanted) in cases {
         let project = project(task, evaluate);

@@ -107,12 +107,19 @@ fn no_character_that_is_not_shown_reaches_the_terminal() {
         let rows = rows.lines().map(|line| {
             let mut row: serde_json::Value = serde_json::from_str(line).unwrap();
             row.as_object_mut().unwrap().remove("checksum");
-            (row["run"], row["encoding"]) = (codes.clone().into(), format!("rope{codes}").into());
+            (row["run"], row["encoding"]) =
+                (format!("{codes}<script>").into(), format!("rope{codes}").into());
             row.to_string() + "\n"
         });
         project.write(&format!("{folder}/results.jsonl"), &rows.collect::<String>());
     }
-    let files = ["report.html", "results.md", "results.csv", "perplexity.svg"];
+    // The page has one script, its own. In CSV it is a word like others.
+    let files = [
+        ("report.html", Some(1)),
+        ("results.md", Some(0)),
+        ("results.csv", None),
+        ("perplexity.svg", Some(0)),
+    ];
     for arguments in [
         &["report", run][..],
         &["report", run, "--format", "text"],
@@ -127,9 +134,11 @@ fn no_character_that_is_not_shown_reaches_the_terminal() {
         &["export", run, "exported"],
     ] {
         harmless(&project.ok(arguments), &format!("{arguments:?}"));
-        for file in files {
+        for (file, scripts) in files {
             let text = project.text(&format!("{run}/{file}"));
             assert!(!text.contains(['\u{1b}', '\u{9b}', '\u{202e}', '\u{7}']), "{arguments:?}: {file}");
+            let found = text.matches("<script>").count();
+            assert_eq!(found, scripts.unwrap_or(found), "{arguments:?}: {file}");
         }
     }
 }

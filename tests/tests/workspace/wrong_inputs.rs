@@ -81,7 +81,7 @@ fn of_a_config() {
         set("a_dropout_above_one", "model.dropout=1.5"),
         set("a_feed_forward_that_there_is_not", "model.feed_forward=relu"),
         set("a_tokenizer_that_there_is_not", "data.tokenizer={ kind = \"words\" }"),
-        set("a_vocabulary_below_the_bytes", "data.tokenizer={ kind = \"bpe\", vocab_size = 10 }"),
+        set("a_vocabulary_below_the_bytes", "data.tokenizer={ kind = \"bpe\", vocab_size = 255 }"),
         set("a_task_that_there_is_not", "data={ task = { kind = \"adding\" } }"),
         set("a_task_beside_a_corpus", "data.task={ kind = \"copy\" }"),
         set("no_lengths", "evaluate=[{ lengths = [] }]"),

@@ -46,20 +46,27 @@ fn replaced(document: &Table, way: &Steps, value: &Value) -> Table {
 }
 
 /// Words of the program and of its libraries that no message may hold.
-const FOREIGN: [&str; 17] = [
+const FOREIGN: [&str; 24] = [
     "struct ",
     "enum ",
+    "tuple",
+    "newtype",
+    "unit variant",
+    "unknown variant",
     "identifier",
-    "invalid type",
-    "invalid value",
-    "invalid length",
+    "invalid",
     "untagged",
     "usize",
     "u64",
     "u32",
+    "u8",
     "i64",
     "f64",
     "expected",
+    "must be a sequence",
+    "must be a map",
+    "must be an array",
+    "must be option",
     "did not match",
     "missing field",
     "unknown field",

@@ -129,3 +129,31 @@ fn shorten(config: &mut RunConfig) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A small model trained on so many tokens a step, as it is measured.
+    fn shortened(length: usize, batch_tokens: usize, accumulation: usize) -> Result<RunConfig> {
+        let text = format!(
+            "name = \"x\"\n[data]\ncorpus = \"corpus\"\n[position]\nkind = \"rope\"\n\
+             [model]\nlayers = 2\nwidth = 32\nheads = 2\n\
+             [train]\nlength = {length}\nbatch_tokens = {batch_tokens}\naccumulation = {accumulation}\n"
+        );
+        let mut config = RunConfig::from_table(text.parse().unwrap())?;
+        shorten(&mut config).map(|()| config)
+    }
+
+    #[test]
+    fn a_step_that_takes_minutes_is_cut_to_whole_sequences() {
+        let train = shortened(32, 1 << 25, 1 << 15).unwrap().train;
+        // 208,896 operations a token: 6 for each of 32,768 weights, and 12,288 of attention.
+        let sequence = 32 * 208_896;
+        assert_eq!((train.batch_tokens, train.accumulation), (32 * (100_000_000_000 / sequence), 1));
+        let train = shortened(32, 256, 2).unwrap().train;
+        assert_eq!((train.batch_tokens, train.accumulation), (256, 2), "a short step stays as it is");
+        let error = shortened(1 << 15, 1 << 15, 1).unwrap_err();
+        assert!(error.message().contains("a sequence of 32768 tokens takes too long"), "{error}");
+    }
+}

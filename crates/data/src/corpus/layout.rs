@@ -284,11 +284,8 @@ mod tests {
                 "validation-00000-of-00001.parquet",
                 "test-00000-of-00001.parquet",
             ],
-            ["Train/a.txt", "DEV/a.txt", "Test/a.txt"],
             ["pg19/train/1.txt", "pg19/validation/2.txt", "pg19/test/3.txt"],
             ["train/00.jsonl.zst", "val.jsonl.zst", "test.jsonl.zst"],
-            ["train/a.txt", "eval/a.txt", "test/a.txt"],
-            ["train/a.txt", "dev/a.txt", "eval/a.txt"],
             ["training_set.txt", "held-out.txt", "test_set.txt"],
             [
                 "en/c4-train.00000-of-01024.json.gz",
@@ -298,78 +295,40 @@ mod tests {
         ] {
             assert_eq!(splits(&names), THREE, "{names:?}");
         }
+        for names in [
+            ["train", "valid", "test"],
+            ["Train", "VAL", "Test"],
+            ["TRAIN", "Dev", "TEST"],
+            ["train", "validation", "test"],
+            ["training", "eval", "test"],
+            ["train", "dev", "eval"],
+            ["train", "heldout", "test"],
+            ["train", "val", "held-out"],
+            ["train", "valid", "heldout"],
+        ] {
+            let folders = names.map(|name| format!("{name}/0.txt"));
+            let files = names.map(|name| format!("wiki.{name}.0.txt"));
+            for names in [folders, files] {
+                assert_eq!(splits(&names.each_ref().map(String::as_str)), THREE, "{names:?}");
+            }
+        }
         let none = [None, None];
         assert_eq!(splits(&["contest.txt", "retrained.txt"]), none, "a part of a word says nothing");
     }
 
     #[test]
     fn what_may_mean_two_things_is_asked() {
-        for (names, expected) in [
-            (&["train/a.txt", "eval/a.txt"][..], "`eval` in `texts` may be the validation split"),
-            (&["train.txt", "dev.txt", "test.txt", "heldout.txt"], "`heldout` in `texts` may be"),
-            (&["train.txt", "dev.txt", "valid.txt"], "two names for the valid split: `dev` and `valid`"),
-            (
-                &["corpus.jsonl", "test.jsonl"],
-                "(`test.jsonl`) and files whose names say none (`corpus.jsonl`)",
-            ),
-            (&["test.txt", "valid.txt"], "no text file for training"),
-        ] {
-            let error = layout(names, &SplitConfig::default()).unwrap_err();
-            assert!(error.message().contains(expected), "{error}");
-            assert!(error.hint_text().unwrap().contains("data.split="), "{error}");
-        }
+        let names = ["train.txt", "dev.txt", "test.txt", "heldout.txt"];
+        let error = layout(&names, &SplitConfig::default()).unwrap_err();
+        assert!(error.message().contains("`heldout` in `texts` may be"), "{error}");
+        assert!(error.hint_text().unwrap().contains("data.split="), "{error}");
     }
 
     #[test]
-    fn a_given_share_is_held_out_of_the_files_to_train() {
-        let of = |names: &[&str], [valid, test]: [f64; 2]| {
-            let layout = layout(names, &SplitConfig::shares_of(valid, test)).unwrap();
-            let splits: Vec<_> = layout.files.iter().map(|(_, split)| *split).collect();
-            (splits, layout.shares, layout.words.unwrap(), layout.idle)
-        };
-        let hub = ["train-00000-of-00002.parquet", "train-00001-of-00002.parquet"];
-        let (splits, shares, words, idle) = of(&hub, [0.1, 0.2]);
-        assert_eq!((splits, shares, idle), (vec![None, None], [0.1, 0.2], vec![]));
-        assert_eq!(words, "`train-00000-of-00002.parquet`, `train-00001-of-00002.parquet` to train");
-        let (splits, shares, words, _) = of(&hub[..1], [0.05, 0.05]);
-        assert_eq!((splits, shares), (vec![Some(Split::Train)], [0.0; 2]));
-        assert!(words.ends_with("to train, nothing to validate, nothing to test"), "{words}");
-        // A split that has files of its own takes no share.
-        let (splits, shares, words, idle) = of(&["train.txt", "test.txt"], [0.1, 0.2]);
-        assert_eq!((splits, shares), (vec![None, Some(Split::Test)], [0.1, 0.0]));
-        assert_eq!(words, "`train.txt` to train, `test.txt` to test");
-        assert_eq!(idle, [(Split::Test, 0.2)]);
-    }
-
-    #[test]
-    fn the_config_names_files() {
-        let read = |text: &str| longwave_core::config::read(&text.parse().unwrap(), "data.split").unwrap();
-        let names = ["corpus.txt", "extra/a.txt", "extra/b.txt", "test.txt"];
-        let of = |text: &str| {
-            let layout = layout(&names, &read(text)).unwrap();
-            let files: Vec<_> =
-                layout.files.iter().map(|(found, split)| (found.name.clone(), *split)).collect();
-            (files, layout.shares, layout.left_out)
-        };
-        let file = |name: &str, split| (name.to_owned(), split);
-        let [train, valid, test] = THREE;
-        let expected = [
-            file("corpus.txt", train),
-            file("extra/a.txt", valid),
-            file("extra/b.txt", valid),
-            file("test.txt", test),
-        ];
-        assert_eq!(of("valid = \"extra\""), (expected.to_vec(), [0.0; 2], vec![]));
-        let (files, shares, left_out) = of("train = \"extra/*\"\nvalid = 0.5");
-        assert_eq!(files, [file("extra/a.txt", None), file("extra/b.txt", None), file("test.txt", test)]);
-        assert_eq!((shares, left_out), ([0.5, 0.0], vec!["corpus.txt".to_owned()]));
-        let (files, shares, _) = of("train = \"*\"\nvalid = 0.1\ntest = 0.1");
-        assert!(files.iter().all(|(_, split)| split.is_none()));
-        assert!(shares.iter().all(|share| (share - 0.1).abs() < 1e-12), "{shares:?}");
-        let error = layout(&names, &read("test = \"tset*\"")).unwrap_err();
-        assert!(
-            error.message().contains("no file in `texts` matches")
-                && error.hint_text().unwrap().contains("corpus.txt")
-        );
+    fn a_share_of_the_usual_size_is_not_held_out_of_files_to_train() {
+        let layout = layout(&["train-0.parquet"], &SplitConfig::shares_of(0.05, 0.05)).unwrap();
+        assert_eq!((layout.files[0].1, layout.shares), (Some(Split::Train), [0.0; 2]));
+        let words = "`train-0.parquet` to train, nothing to validate, nothing to test";
+        assert_eq!(layout.words.as_deref(), Some(words));
     }
 }

@@ -106,17 +106,6 @@ fn bytes_and_bpe_return_the_documents_they_were_given() {
 }
 
 #[test]
-fn bpe_has_as_many_entries_as_asked_and_fewer_tokens() {
-    let place = three();
-    let dataset = open(&place.bpe(270));
-    let dataset = dataset.unwrap();
-    assert_eq!(dataset.tokenizer().vocab_size(), 270);
-    assert!(dataset.tokens(Split::Train).len() < KAESE.len());
-    let json = fs::read_to_string(place.entry().join("tokenizer.json")).unwrap();
-    assert!(json.contains("\"ByteLevel\""));
-}
-
-#[test]
 fn a_second_run_builds_nothing() {
     let place = three();
     let config = place.bpe(262);
@@ -252,15 +241,6 @@ fn a_separator_stands_between_training_documents_only() {
 }
 
 #[test]
-fn one_file_is_cut_into_splits() {
-    let text = "é".repeat(500);
-    let place = TestCorpus::new(&[("one.txt", text.as_bytes())]);
-    let dataset = open(&place.config("one.txt")).unwrap();
-    let characters = Split::ALL.map(|split| documents(&dataset, split)[0].1.chars().count());
-    assert_eq!(characters, [450, 25, 25]);
-}
-
-#[test]
 fn documents_of_files_lines_and_globs_are_split_by_name() {
     let lines: Vec<String> = (0..40).map(|i| json!({ "body": format!("line {i}") }).to_string()).collect();
     let lines = lines.join("\n");
@@ -350,17 +330,4 @@ fn a_corpus_without_text_is_an_error() {
     for config in [place.config("train"), lines, place.config("one"), place.config("one/a.txt")] {
         assert!(message(&config).contains("holds no text"));
     }
-    assert!(message(&place.config("none")).contains("no such file or folder"));
-    assert!(message(&place.config("*.txt")).contains("no file matches"));
-    let small = DataConfig { tokenizer: TokenizerConfig::Bpe { vocab_size: 10 }, ..place.config("one") };
-    assert!(message(&small).contains("data.tokenizer.vocab_size = 10"));
-}
-
-#[test]
-fn the_corpus_of_the_project_opens() {
-    let place = TestCorpus::new(&[]);
-    let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/sotu").to_owned();
-    let dataset = open(&DataConfig { corpus, ..place.config("") }).unwrap();
-    assert_eq!(Split::ALL.map(|split| dataset.tokens(split).documents()), [69, 6, 12]);
-    assert_eq!(dataset.tokens(Split::Train).document_name(0), "1790-Washington-1.txt");
 }

@@ -71,29 +71,6 @@ fn unknown_text_is_measured_in_bytes() {
 }
 
 #[test]
-fn an_entry_from_before_lost_text_was_counted_is_built_again() {
-    let (folder, config) = corpus(["zabc", "abc", "abc"], None);
-    open(&config).unwrap();
-    let mut entries = fs::read_dir(folder.path().join("cache")).unwrap().map(|entry| entry.unwrap().path());
-    let entry = entries.find(|path| path.join("index.json").exists()).unwrap();
-    let path = entry.join("noticed.json");
-    let mut noticed: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
-    noticed.as_object_mut().unwrap().remove("unread");
-    let index = fs::read_to_string(entry.join("index.json")).unwrap();
-    let mut index: Value = serde_json::from_str(&index).unwrap();
-    for listed in index["files"].as_array_mut().unwrap().iter_mut().filter(|it| it["file"] == "noticed.json")
-    {
-        listed["bytes"] = noticed.to_string().len().into();
-        listed["sha256"] = file::sha256_of(noticed.to_string().as_bytes()).into();
-    }
-    fs::write(&path, noticed.to_string()).unwrap();
-    fs::write(entry.join("index.json"), index.to_string()).unwrap();
-    let dataset = open(&config).unwrap();
-    assert!(!dataset.cached() && said(&dataset).len() == 1);
-    assert!(open(&config).unwrap().cached());
-}
-
-#[test]
 fn a_separator_that_does_not_stay_whole_is_an_error() {
     for (unknown, separator, expected) in [
         (None, "azb", Some("leaves a part of it out")),

@@ -161,7 +161,7 @@ fn what_cannot_be_unpacked_is_an_error() {
 fn a_large_file_is_read_in_bounded_memory() {
     let project = Project::new();
     let text = common::text(4_000, 3);
-    let count = 96_000_000 / text.len();
+    let count = 48_000_000 / text.len();
     let rows: Vec<String> = (0..count).map(|row| format!("{row} {text}")).collect();
     write(&project, "parquet/train.parquet", &parquet("text", &rows));
     let lines = rows.iter().map(|text| format!("{}\n", json!({ "text": text }))).collect::<Vec<_>>().concat();
@@ -170,7 +170,7 @@ fn a_large_file_is_read_in_bounded_memory() {
     write(&project, "zstd/train.jsonl.zst", &zstd(&lines));
     // One document of one line.
     write(&project, "line/train.txt.gz", &gzip(&lines.replace(['\n', '.'], " ")));
-    assert!(lines.len() > 96_000_000);
+    assert!(lines.len() > 48_000_000);
     drop(lines);
     let peak = |corpus: &str| {
         let corpus = format!("data.corpus={corpus}");
@@ -183,6 +183,6 @@ fn a_large_file_is_read_in_bounded_memory() {
     let small = peak("corpus");
     for form in ["parquet", "gzip", "zstd", "line"] {
         let large = peak(form);
-        assert!(large < small + (32 << 10), "{small} KiB and {large} KiB, for 96 MB of text as {form}");
+        assert!(large < small + (32 << 10), "{small} KiB and {large} KiB, for 48 MB of text as {form}");
     }
 }

@@ -33,35 +33,16 @@ fn a_given_share_is_held_out_of_files_to_train_and_the_rest_is_said() {
     let shares = ["--set", "data.split={ valid = 0.25, test = 0.25 }"];
     let outcome = run(&project, "hub", &shares);
     assert_eq!(counts(&outcome), [6, 3, 3]);
-    let said = "of those to train 25% to validate and 25% to test, by a hash of their names";
+    let said =
+        "3.jsonl` to train; of those to train 25% to validate and 25% to test, by a hash of their names";
     assert!(told(&outcome).contains(said), "{}", told(&outcome));
     assert_eq!(counts(&run(&project, "hub", &[])), [12, 0, 0]);
     project.write("hub/test-00000-of-00001.jsonl", &lines(4, 40));
     let outcome = run(&project, "hub", &shares);
     assert_eq!(counts(&outcome), [9, 3, 4]);
+    let said = "3.jsonl` to train, `test-00000-of-00001.jsonl` to test; of those to train 25% to validate, by a hash";
+    assert!(told(&outcome).contains(said), "{}", told(&outcome));
     assert!(told(&outcome).contains("`data.split.test = 0.25` has no effect"), "{}", told(&outcome));
-}
-
-#[test]
-fn every_usual_name_is_known_in_any_case_as_file_and_as_folder() {
-    let project = Project::new();
-    let three = [["train", "valid", "test"], ["Train", "VAL", "Test"], ["TRAIN", "Dev", "TEST"]];
-    let more = [["train", "validation", "test"], ["training", "eval", "test"], ["train", "dev", "eval"]];
-    let last = [["train", "heldout", "test"], ["train", "val", "held-out"], ["train", "valid", "heldout"]];
-    for (index, names) in [three, more, last].concat().iter().enumerate() {
-        for (count, name) in (2..).zip(names) {
-            for document in 0..count {
-                let text = super::document(100 * count + document);
-                project.write(&format!("folders-{index}/{name}/{document}.txt"), &text);
-                project.write(&format!("files-{index}/wiki.{name}.{document}.txt"), &text);
-            }
-        }
-        for kind in ["folders", "files"] {
-            let outcome = run(&project, &format!("{kind}-{index}"), &[]);
-            assert_eq!(counts(&outcome), [2, 3, 4], "{kind} {names:?}");
-            assert!(told(&outcome).contains("splits    by name: "), "{}", told(&outcome));
-        }
-    }
 }
 
 #[test]
@@ -98,6 +79,8 @@ fn what_may_mean_two_things_is_asked_and_can_be_said() {
         // A share is held out where no file is named for the split, or by its name.
         ("mixed", "train = \"corpus*\", valid = 0.2, test = 0.2", [5, 1, 2]),
         ("mixed", "train = \"*\", valid = 0.25, test = 0.125", [5, 2, 1]),
+        // What the files to train are not is left out.
+        ("mixed", "train = \"test.jsonl\"", [2, 0, 0]),
         ("twice", "train = \"train*\", valid = \"dev*\", test = \"valid*\"", [6, 2, 2]),
     ] {
         let change = set(split);

@@ -8,6 +8,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the program's output")]
 #![allow(clippy::unwrap_used, reason = "as in every test")]
 
+use clap::{ArgGroup, Parser};
 // The allocator of the program.
 use longwave as _;
 use longwave_core::{Result, memory_check};
@@ -21,48 +22,32 @@ const MOST: f64 = 1.02;
 /// What the allocator keeps or returns from one round to the next, in MiB.
 const NOISE: f64 = 8.0;
 
-/// What the arguments ask for.
-#[derive(Debug)]
+/// Trains and evaluates again and again in one process, and watches its memory
+#[derive(Debug, Parser)]
+#[command(group(ArgGroup::new("end").required(true).multiple(true).args(["minutes", "rounds"])))]
 struct Options {
+    /// What is trained and evaluated in each round
+    #[arg(value_name = "CONFIG", required = true)]
     configs: Vec<PathBuf>,
+    /// Change a key of every config; repeatable
+    #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    time: Duration,
-    rounds: usize,
+    /// Begin no round after so long
+    #[arg(long, value_name = "N")]
+    minutes: Option<u64>,
+    /// End after so many rounds
+    #[arg(long, value_name = "N")]
+    rounds: Option<usize>,
 }
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let outcome = options(&arguments).map_err(|wrong| (2, wrong));
-    match outcome.and_then(|options| watched(&options).map_err(|error| (1, error.to_string()))) {
+    match watched(&Options::parse()) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),
-        Err((code, wrong)) => {
-            eprintln!("error: {wrong}");
-            ExitCode::from(code)
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(1)
         }
-    }
-}
-
-fn options(arguments: &[String]) -> Result<Options, String> {
-    let mut options =
-        Options { configs: Vec::new(), set: Vec::new(), time: Duration::MAX, rounds: usize::MAX };
-    let mut arguments = arguments.iter();
-    while let Some(argument) = arguments.next() {
-        let mut value = || arguments.next().ok_or_else(|| format!("`{argument}` needs a value"));
-        let number = |text: &String| text.parse::<u32>().map_err(|_| format!("`{text}` is no number"));
-        match argument.as_str() {
-            "--set" => options.set.push(value()?.clone()),
-            "--minutes" => options.time = Duration::from_mins(1) * number(value()?)?,
-            "--rounds" => options.rounds = number(value()?)? as usize,
-            option if option.starts_with("--") => return Err(format!("`{option}` is no option")),
-            config => options.configs.push(config.into()),
-        }
-    }
-    let endless = options.time == Duration::MAX && options.rounds == usize::MAX;
-    match (options.configs.is_empty(), endless) {
-        (true, _) => Err("no config is named".to_owned()),
-        (_, true) => Err("neither `--minutes` nor `--rounds` is given".to_owned()),
-        _ => Ok(options),
     }
 }
 
@@ -71,7 +56,9 @@ fn watched(options: &Options) -> Result<bool> {
     let machine = Machine::open(DeviceChoice::Cpu, None)?;
     let begin = Instant::now();
     let mut resident = Vec::new();
-    while resident.len() < options.rounds && begin.elapsed() < options.time {
+    let (rounds, time) =
+        (options.rounds.unwrap_or(usize::MAX), options.minutes.map_or(Duration::MAX, Duration::from_mins));
+    while resident.len() < rounds && begin.elapsed() < time {
         let folder = tempfile::tempdir().unwrap();
         for (index, path) in options.configs.iter().enumerate() {
             trained_and_read(path, &options.set, &folder.path().join(index.to_string()), &machine)?;

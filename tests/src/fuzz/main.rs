@@ -23,20 +23,38 @@ mod stored;
 mod supervise;
 mod written;
 
+use clap::Parser;
+use clap::builder::PossibleValuesParser;
 // The allocator that counts what an input holds.
 use longwave as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
-/// What the arguments ask for.
-#[derive(Clone, Debug)]
+/// Reads damaged and hostile inputs with every reader of the program
+#[derive(Debug, Parser)]
 struct Options {
+    /// Try these alone
+    #[arg(value_name = "READER", value_parser = PossibleValuesParser::new(names()))]
     readers: Vec<String>,
+    /// Inputs of each reader
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
     inputs: u64,
-    seconds: Option<Duration>,
+    /// End each reader after so long
+    #[arg(long, value_name = "N")]
+    seconds: Option<u64>,
+    /// What decides the inputs
+    #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Where inputs that fail are kept
+    #[arg(long, value_name = "DIR", default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/fuzz"))]
     keep: PathBuf,
+    /// Name the readers
+    #[arg(long)]
+    list: bool,
+}
+
+fn names() -> impl Iterator<Item = &'static str> {
+    readers::ALL.iter().map(|reader| reader.name)
 }
 
 fn main() -> ExitCode {
@@ -44,39 +62,15 @@ fn main() -> ExitCode {
     if arguments.first().is_some_and(|first| first == "--child") {
         return child::main(&arguments[1..]);
     }
-    if arguments.iter().any(|argument| argument == "--list") {
+    let mut options = Options::parse();
+    if options.list {
         for reader in readers::ALL {
             println!("{:<10} {}", reader.name, reader.about);
         }
         return ExitCode::SUCCESS;
     }
-    match options(&arguments) {
-        Ok(options) => supervise::run(&options),
-        Err(wrong) => {
-            eprintln!("error: {wrong}\n\nhint: `longwave-fuzz --list` names the readers");
-            ExitCode::from(2)
-        }
-    }
-}
-
-fn options(arguments: &[String]) -> Result<Options, String> {
-    let keep = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../target/fuzz"));
-    let mut options = Options { readers: Vec::new(), inputs: 100_000, seconds: None, seed: 1, keep };
-    let mut arguments = arguments.iter();
-    while let Some(argument) = arguments.next() {
-        let mut value = || arguments.next().ok_or_else(|| format!("`{argument}` needs a value"));
-        let number = |text: &String| text.parse().map_err(|_| format!("`{text}` is no number"));
-        match argument.as_str() {
-            "--inputs" => options.inputs = number(value()?)?,
-            "--seconds" => options.seconds = Some(Duration::from_secs(number(value()?)?)),
-            "--seed" => options.seed = number(value()?)?,
-            "--keep" => options.keep = PathBuf::from(value()?),
-            name if readers::find(name).is_some() => options.readers.push(name.to_owned()),
-            other => return Err(format!("`{other}` is no option and no reader")),
-        }
-    }
     if options.readers.is_empty() {
-        options.readers = readers::ALL.iter().map(|reader| reader.name.to_owned()).collect();
+        options.readers = names().map(str::to_owned).collect();
     }
-    Ok(options)
+    supervise::run(&options)
 }

@@ -45,7 +45,7 @@ pub(crate) fn run(options: &Options) -> ExitCode {
 
 /// Lets a reader read all inputs; gives how many it read, and how many of those it accepted.
 fn read(options: &Options, name: &str, samples: &Path, workplace: &Path, begin: Instant) -> (u64, u64) {
-    let is_over = || options.seconds.is_some_and(|seconds| begin.elapsed() >= seconds);
+    let is_over = || options.seconds.is_some_and(|seconds| begin.elapsed().as_secs() >= seconds);
     // With a limit of time, pieces are small enough to end near it.
     let piece = if options.seconds.is_some() { 500 } else { PIECE };
     let (mut next, mut accepted) = (0, 0);

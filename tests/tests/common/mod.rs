@@ -15,6 +15,7 @@ use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -120,6 +121,13 @@ pub fn json_lines<T: DeserializeOwned>(text: &str) -> Vec<T> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
+/// The row of a reading at a length.
+#[track_caller]
+pub fn row_of<'a>(rows: &'a [ResultRow], extend: &str, length: usize) -> &'a ResultRow {
+    let is_it = |row: &&ResultRow| row.extend == extend && row.settings.length == length;
+    rows.iter().find(is_it).unwrap_or_else(|| panic!("no row of {extend} at {length}"))
+}
+
 /// The arguments that change these keys of a config.
 pub fn set<'a>(changes: &[&'a str]) -> Vec<&'a str> {
     changes.iter().flat_map(|change| ["--set", change]).collect()
@@ -140,7 +148,22 @@ impl Project {
 
     /// The same, in which another program runs.
     pub fn with_program(program: &'static str) -> Self {
-        let project = Self { folder: tempfile::tempdir().unwrap(), program };
+        Self::in_folder(tempfile::tempdir().unwrap(), program)
+    }
+
+    /// A copy of what the first test that asks makes of a project. A static is never dropped, so that its folder lies below cargo's.
+    pub fn copy_of(made: &OnceLock<Self>, make: impl FnOnce(&Self)) -> Self {
+        let first = || {
+            let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+            let project = Self::in_folder(folder, PROGRAM);
+            make(&project);
+            project
+        };
+        made.get_or_init(first).copied()
+    }
+
+    fn in_folder(folder: TempDir, program: &'static str) -> Self {
+        let project = Self { folder, program };
         for (split, documents) in [("train", 6), ("valid", 2), ("test", 3)] {
             for index in 0..documents {
                 project.write(&format!("corpus/{split}/{index}.txt"), &text(600 + 40 * index, index));
@@ -272,6 +295,14 @@ pub fn copy_folder(from: &Path, to: &Path) {
             fs::copy(from, to).unwrap();
         }
     }
+}
+
+/// The paths of all files below a folder, half-written folders among them.
+pub fn files(folder: &Path) -> Vec<String> {
+    let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    paths
+        .flat_map(|path| if path.is_dir() { files(&path) } else { vec![path.display().to_string()] })
+        .collect()
 }
 
 /// Words in an order that a model can learn something of.

@@ -1,12 +1,12 @@
 //! Kind `bias`: what is added to the logits.
 
-use crate::build::{bias_config, config, dimensions, encoding, positions, with_key};
+use crate::build::{Text, bias_config, config, dimensions, encoding, positions, positions_of_both, with_key};
 use crate::file::{Case, Tensor, assert_close, numbers};
-use burn::tensor::{Device, Int, Tensor as BurnTensor};
+use burn::tensor::{Device, Tensor as BurnTensor};
 use longwave_kernels::Attention;
-use longwave_position::encoding::{Heads, QueryBlock, Rows};
+use longwave_position::Encoding;
+use longwave_position::encoding::{Heads, QueryBlock};
 use longwave_position::encodings::t5::Buckets;
-use longwave_position::{Encoding, Positions};
 
 /// Checks one case of a file; `kerple_log` is the variant `log` of `kerple`.
 pub fn check(name: &str, case: &Case) {
@@ -72,13 +72,10 @@ fn of_q_and_k(encoding: &Encoding, case: &Case) -> Vec<f64> {
     let ([_, heads, count, _], keys) = (q.dims(), k.dims()[2]);
     let at = positions(&case.input("k_positions"));
     assert!(at.values().ends_with(&case.input("q_positions").data));
-    let device = Device::flex();
-    let (tokens, input) =
-        (BurnTensor::<2, Int>::zeros([1, keys], &device), BurnTensor::zeros([1, keys, 4], &device));
-    let block =
-        QueryBlock { rows: Rows::new(0, &tokens, &at), queries: &(keys - count..keys), input: &input };
-    let scores = BurnTensor::zeros([1, heads, count, keys], &device);
-    numbers(encoding.scores(scores, Heads { q: &q, k: &k, scale: 1.0 }, block))
+    let scores = BurnTensor::zeros([1, heads, count, keys], &Device::flex());
+    let text = Text::without_input(at, count, 4);
+    let heads = Heads { q: &q, k: &k, scale: 1.0 };
+    numbers(text.with_block(|block| encoding.scores(scores, heads, block)))
 }
 
 /// Every query with every key.
@@ -88,23 +85,17 @@ pub fn pairs<'a>(queries: &'a Tensor, keys: &'a Tensor) -> impl Iterator<Item = 
 
 /// The bias `[heads, queries, keys]`.
 pub fn found(encoding: &Encoding, queries: &Tensor, keys: &Tensor) -> Vec<f64> {
-    let (count, length) = (queries.data.len(), keys.data.len());
-    // Queries are rows of the keys' text, or else rows that follow it.
-    let at = if keys.data.ends_with(&queries.data) {
-        positions(keys)
-    } else {
-        Positions::explicit(1, [keys.data.as_slice(), queries.data.as_slice()].concat())
-    };
-    let rows = at.length();
-    let device = Device::flex();
-    let tokens = BurnTensor::<2, Int>::zeros([1, rows], &device);
-    let input = BurnTensor::zeros([1, rows, 4], &device);
-    let queries = rows - count..rows;
-    let block = QueryBlock { rows: Rows::new(0, &tokens, &at), queries: &queries, input: &input };
-    let options =
-        Attention { bias: encoding.bias(block), query_offset: rows - count, ..Attention::causal(4) };
-    let bias = options.bias_block(count, rows, &device).expect("a bias");
-    numbers(bias.slice_dim(3, 0..length))
+    let text = Text::without_input(positions_of_both(queries, keys), queries.data.len(), 4);
+    let bias = text.with_block(|block| of_block(encoding, block));
+    numbers(bias.slice_dim(3, 0..keys.data.len()))
+}
+
+/// The bias of a block, `[1, heads, queries, keys]`.
+pub fn of_block(encoding: &Encoding, block: QueryBlock<'_>) -> BurnTensor<4> {
+    let (queries, keys) = (block.queries.len(), block.rows.positions.length());
+    let bias = encoding.bias(block);
+    let options = Attention { bias, query_offset: block.queries.start, ..Attention::causal(1) };
+    options.bias_block(queries, keys, &Device::flex()).expect("a bias")
 }
 
 fn buckets(case: &Case) -> Buckets {

@@ -1,12 +1,18 @@
-//! Encodings and readings as a golden case describes them.
+//! Encodings, readings and texts as a golden case describes them.
 
-use crate::file::Tensor;
+use crate::file::{Case, Tensor};
 use burn::module::{Module, ModuleMapper, Param};
-use burn::tensor::{Device, Tensor as BurnTensor, TensorData};
+use burn::tensor::{Device, Int, Tensor as BurnTensor, TensorData};
+use longwave_core::Result;
+use longwave_model::attention::{Rotations, attend};
+use longwave_position::encoding::{QueryBlock, Rows};
 use longwave_position::reading::LogN;
-use longwave_position::{Dimensions, Encoding, EncodingConfig, Init, PositionConfig, Positions, Reading};
+use longwave_position::{
+    Dimensions, Encoding, EncodingConfig, ExtensionConfig, Init, Lengths, PositionConfig, Positions, Reading,
+};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Sizes that a case leaves open.
 pub fn dimensions(heads: usize, head_dim: usize, width: usize) -> Dimensions {
@@ -41,6 +47,23 @@ pub fn reading(config: &toml::Value, dimensions: &Dimensions, log_n: LogN) -> Re
     PositionConfig::from_value(config, "position")
         .and_then(|config| config.build("position", dimensions, &Init::new(0, &Device::flex()), log_n))
         .unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// `RoPE` in the layout of a case.
+pub fn rope(case: &Case, base: f64) -> toml::Value {
+    let layout = case.text("layout");
+    toml::Value::Table(toml::toml! { kind = "rope" layout = layout base = base })
+}
+
+/// The same, or no encoding where a case says that nothing is rotated.
+pub fn rope_or_none(case: &Case) -> toml::Value {
+    if case.config["rotary"] == true { rope(case, case.f64("base")) } else { "none".into() }
+}
+
+/// Reads as the extension of these keys does.
+pub fn applied(keys: impl Into<toml::Value>, reading: &Reading, lengths: Lengths) -> Result<Reading> {
+    ExtensionConfig::from_value(&keys.into(), "extend")
+        .and_then(|extension| extension.apply(reading, lengths))
 }
 
 /// Replaces parameters by those of the same name; each must be used.
@@ -120,4 +143,61 @@ pub fn bias_config(name: &str, case: &Value, not_ours: &[&str]) -> toml::Value {
 /// Positions of a case, shared by the batch.
 pub fn positions(tensor: &Tensor) -> Positions {
     Positions::explicit(1, tensor.data.clone())
+}
+
+/// Positions of the keys, of which the queries are the last, or of the keys and then the queries.
+pub fn positions_of_both(queries: &Tensor, keys: &Tensor) -> Positions {
+    if keys.data.ends_with(&queries.data) {
+        return positions(keys);
+    }
+    Positions::explicit(1, [keys.data.as_slice(), queries.data.as_slice()].concat())
+}
+
+/// Values that give the probabilities themselves, `[1, heads, length, length]`.
+pub fn identity(heads: usize, length: usize) -> BurnTensor<4> {
+    BurnTensor::<2>::eye(length, &Device::flex()).unsqueeze::<4>().expand([1, heads, length, length])
+}
+
+/// The rows of a case, of which the last are the queries.
+pub struct Text {
+    pub positions: Positions,
+    /// The normalised input `[1, rows, width]`.
+    pub input: BurnTensor<3>,
+    pub queries: Range<usize>,
+}
+
+impl Text {
+    pub fn new(positions: Positions, queries: usize, input: BurnTensor<3>) -> Self {
+        let rows = positions.length();
+        Self { positions, input, queries: rows - queries..rows }
+    }
+
+    /// A text whose input, of so many channels, is of no account.
+    pub fn without_input(positions: Positions, queries: usize, width: usize) -> Self {
+        let input = BurnTensor::zeros([1, positions.length(), width], &Device::flex());
+        Self::new(positions, queries, input)
+    }
+
+    /// The queries as a block of the first layer.
+    pub fn with_block<T>(&self, then: impl FnOnce(QueryBlock<'_>) -> T) -> T {
+        self.with_rows(0, &self.queries, then)
+    }
+
+    /// Some rows as a block of a layer.
+    pub fn with_rows<T>(
+        &self,
+        layer: usize,
+        queries: &Range<usize>,
+        then: impl FnOnce(QueryBlock<'_>) -> T,
+    ) -> T {
+        let tokens = BurnTensor::<2, Int>::zeros([1, self.positions.length()], &Device::flex());
+        let rows = Rows::new(layer, &tokens, &self.positions);
+        then(QueryBlock { rows, queries, input: &self.input })
+    }
+
+    /// The attention of the queries in the first layer, `[heads, queries, dim]`.
+    pub fn attended(&self, qkv: [BurnTensor<4>; 3], scale: f64, reading: &Reading) -> BurnTensor<3> {
+        self.with_block(|block| attend(qkv, scale, block, reading, &mut Rotations::default()))
+            .squeeze_dim::<3>(0)
+    }
 }

@@ -1,58 +1,29 @@
 //! Kind `logits`, for encodings that add to scores or change them: `shaw`, `cope` and their like.
 
-use crate::build::{config, dimensions, encoding, positions, reading_of};
+use crate::bias;
+use crate::build::{Text, config, dimensions, encoding, positions_of_both, reading_of};
 use crate::file::{Case, Tensor, assert_close, numbers};
-use burn::tensor::{Device, Int, Tensor as BurnTensor, TensorData};
-use longwave_kernels::Attention;
-use longwave_model::attention::{Rotations, attend};
-use longwave_position::encoding::{QueryBlock, Rows};
-use longwave_position::{Encoding, Positions, Reading};
-use std::ops::Range;
+use burn::tensor::{Device, Tensor as BurnTensor, TensorData};
+use longwave_position::Reading;
 
-/// The rows of a case: the keys, of which the queries are the last, or the keys and then the queries.
-struct Text {
-    positions: Positions,
-    /// The normalised input `[1, rows, width]`.
-    input: BurnTensor<3>,
-    queries: Range<usize>,
-    /// Whether the queries are rows of the keys' own.
-    whole: bool,
+/// The rows of a case; queries may be rows that follow the keys.
+fn text(case: &Case, width: usize) -> Text {
+    let queries = case.input("q_positions");
+    let positions = positions_of_both(&queries, &case.input("k_positions"));
+    if case.has_input("x") {
+        return Text::new(positions, queries.data.len(), case.input("x").burn::<2>().unsqueeze::<3>());
+    }
+    Text::without_input(positions, queries.data.len(), width)
 }
 
-impl Text {
-    fn of(case: &Case, width: usize) -> Self {
-        let (queries, keys) = (case.input("q_positions"), case.input("k_positions"));
-        let whole = keys.data.ends_with(&queries.data);
-        let positions = if whole {
-            positions(&keys)
-        } else {
-            Positions::explicit(1, [keys.data.as_slice(), queries.data.as_slice()].concat())
-        };
-        let rows = positions.length();
-        let input = if case.has_input("x") {
-            case.input("x").burn::<2>().unsqueeze::<3>()
-        } else {
-            BurnTensor::zeros([1, rows, width], &Device::flex())
-        };
-        Self { positions, input, queries: rows - queries.data.len()..rows, whole }
+/// `[heads, keys, dim]` with zeros for rows that are no keys: `[1, heads, rows, dim]`.
+fn padded(x: &Tensor, rows: usize) -> BurnTensor<4> {
+    let [heads, keys, dim] = x.shape[..] else { panic!("{:?}", x.shape) };
+    if keys == rows {
+        return x.burn::<3>().unsqueeze();
     }
-
-    /// The last queries of the text as a block.
-    fn with_block<T>(&self, then: impl FnOnce(QueryBlock<'_>) -> T) -> T {
-        let tokens = BurnTensor::<2, Int>::zeros([1, self.positions.length()], &Device::flex());
-        let rows = Rows::new(0, &tokens, &self.positions);
-        then(QueryBlock { rows, queries: &self.queries, input: &self.input })
-    }
-
-    /// `[heads, keys, dim]` with zeros for rows that are no keys: `[1, heads, rows, dim]`.
-    fn padded(&self, x: &Tensor) -> BurnTensor<4> {
-        let [heads, keys, dim] = x.shape[..] else { panic!("{:?}", x.shape) };
-        let none = BurnTensor::zeros([heads, self.positions.length() - keys, dim], &Device::flex());
-        if self.whole {
-            return x.burn::<3>().unsqueeze();
-        }
-        BurnTensor::cat(vec![x.burn::<3>(), none], 1).unsqueeze()
-    }
+    let none = BurnTensor::zeros([heads, rows - keys, dim], &Device::flex());
+    BurnTensor::cat(vec![x.burn::<3>(), none], 1).unsqueeze()
 }
 
 /// Checks one case of a file; the file's name is the encoding's kind.
@@ -65,7 +36,7 @@ pub fn check(name: &str, case: &Case) {
     };
     let dimensions = dimensions(heads, dim, width);
     let encoding = encoding(&config(name, &case.config, &["width", "strong"]), &dimensions, case.params());
-    let text = Text::of(case, width);
+    let text = text(case, width);
     encoding.check(&text.positions).unwrap_or_else(|error| panic!("{error}"));
     let reading = reading_of(encoding.clone(), &dimensions);
     let visible = visible(case, heads);
@@ -79,7 +50,7 @@ pub fn check(name: &str, case: &Case) {
     let expected = softmax_over(&logits.data, keys, &visible, keys, f64::exp);
     assert_close("probabilities", &found, &expected);
 
-    if text.whole {
+    if keys == rows {
         let v = case.input("v").burn::<3>().unsqueeze();
         outputs.compare("out", run(&text, case, &reading, v));
     } else {
@@ -92,7 +63,7 @@ pub fn check(name: &str, case: &Case) {
         values.into_iter().zip(&visible).filter_map(|(value, &visible)| visible.then_some(value)).collect()
     };
     if outputs.has("forget_bias") {
-        let bias = numbers(text.with_block(|block| bias(&encoding, block)));
+        let bias = numbers(text.with_block(|block| bias::of_block(&encoding, block)));
         assert_close("forget_bias", &of_visible(bias), &of_visible(outputs.take("forget_bias").data));
     }
     if let Some(path) = encoding.get::<longwave_position::encodings::path::Path>() {
@@ -133,16 +104,8 @@ fn probabilities(text: &Text, case: &Case, reading: &Reading) -> BurnTensor<3> {
 fn run(text: &Text, case: &Case, reading: &Reading, v: BurnTensor<4>) -> BurnTensor<3> {
     let (q, k) = (case.input("q"), case.input("k"));
     let scale = 1.0 / (q.shape[2] as f64).sqrt();
-    let qkv = [q.burn::<3>().unsqueeze(), text.padded(&k), v];
-    text.with_block(|block| attend(qkv, scale, block, reading, &mut Rotations::default()).squeeze_dim::<3>(0))
-}
-
-/// The bias of a block, `[1, heads, queries, keys]`.
-fn bias(encoding: &Encoding, block: QueryBlock<'_>) -> BurnTensor<4> {
-    let (queries, keys) = (block.queries.len(), block.rows.positions.length());
-    let bias = encoding.bias(block);
-    let options = Attention { bias, query_offset: block.queries.start, ..Attention::causal(1) };
-    options.bias_block(queries, keys, &Device::flex()).expect("a bias")
+    let k = padded(&k, text.positions.length());
+    text.attended([q.burn::<3>().unsqueeze(), k, v], scale, reading)
 }
 
 /// Whether each query sees each key, for every head.

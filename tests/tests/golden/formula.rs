@@ -1,10 +1,10 @@
 //! Methods of golden files, written as formulas: the formula must give what the file says.
 
 use crate::bias::{found, pairs};
-use crate::build::{dimensions, encoding, reading};
+use crate::build::{applied, dimensions, encoding, reading};
 use crate::file::{Case, File, assert_close, read_folder};
+use longwave_position::Lengths;
 use longwave_position::reading::LogN;
-use longwave_position::{ExtensionConfig, Lengths};
 use std::collections::BTreeMap;
 use std::path::Path;
 use toml::{Table, Value};
@@ -69,10 +69,7 @@ fn extension(case: &Case, inv_freq: &str, logit_scale: Option<&str>) {
     let schedule = Value::String("base^(-2*i/d)".into());
     let rope = table(&[("inv_freq", schedule), ("base", base)]);
     let rope = reading(&rope, &dimensions(1, dim, dim), LogN::Off);
-    let extension =
-        ExtensionConfig::from_value(&table(&keys), "extend").unwrap_or_else(|error| panic!("{error}"));
-    let changed =
-        extension.apply(&rope, Lengths { train, length: train }).unwrap_or_else(|error| panic!("{error}"));
+    let changed = applied(table(&keys), &rope, Lengths { train, length: train }).unwrap();
     let frequencies = changed.encodings()[0].frequencies().expect("frequencies");
     let mut outputs = case.outputs();
     outputs.compare_f64("theta", &frequencies.inv_freq);

@@ -1,12 +1,12 @@
 //! Kind `frequency`: angular frequencies after an extension, and the factor on cos and sin.
 
-use crate::build::{dimensions, reading};
+use crate::build::{applied, dimensions};
 use crate::file::Case;
 use burn::tensor::Device;
 use longwave_position::extensions::clip::Clip;
 use longwave_position::frequency::Frequencies;
 use longwave_position::reading::LogN;
-use longwave_position::{Dimensions, ExtensionConfig, Init, Lengths, PositionConfig, Reading};
+use longwave_position::{Dimensions, Init, Lengths, PositionConfig, Reading};
 use std::f64::consts::TAU;
 use toml::Value;
 
@@ -52,10 +52,8 @@ fn given(case: &Case, keys: &[&str]) -> toml::Table {
 }
 
 /// Reads as an extension does, in a text of so many tokens.
-fn extended(reading: &Reading, extension: toml::Table, train: usize, length: usize) -> Reading {
-    ExtensionConfig::from_value(&Value::Table(extension), "extend")
-        .and_then(|extension| extension.apply(reading, Lengths { train, length }))
-        .unwrap_or_else(|error| panic!("{error}"))
+fn extended(reading: &Reading, extension: impl Into<Value>, train: usize, length: usize) -> Reading {
+    applied(extension, reading, Lengths { train, length }).unwrap()
 }
 
 fn frequencies(reading: &Reading) -> &Frequencies {
@@ -89,9 +87,8 @@ fn check_clip(case: &Case) {
 fn check_length_as_base(case: &Case) {
     let train = case.usize("L");
     let rope = rope(case, given(case, &["base", "slowest_turns"]));
-    let mut conversion = toml::toml! { kind = "su_ntk_old" };
-    conversion.insert("scale".to_owned(), Value::Float(case.f64("scale")));
-    let read = extended(&rope, conversion, train, train);
+    let scale = case.f64("scale");
+    let read = extended(&rope, toml::toml! { kind = "su_ntk_old" scale = scale }, train, train);
     let read = frequencies(&read);
     let turns: Vec<f64> = read.inv_freq.iter().map(|f| train as f64 * f / TAU).collect();
     let mut outputs = case.outputs();
@@ -141,7 +138,6 @@ fn check_spacing(case: &Case) {
 
 /// The keys of a case as they stand in a `config.json` of another program.
 fn check_rope_parameters(case: &Case) {
-    let (dim, train) = (case.usize("d"), case.usize("L"));
     let key = |name: &str| case.config[name].clone();
     let config = serde_json::json!({
         "max_position_embeddings": key("max_position_embeddings"),
@@ -152,13 +148,9 @@ fn check_rope_parameters(case: &Case) {
             "truncate": key("truncate"),
         },
     });
-    let mut rope = toml::toml! { kind = "rope" };
-    rope.insert("base".to_owned(), Value::Float(case.f64("base")));
-    let rope = reading(&Value::Table(rope), &dimensions(1, dim, dim), LogN::Off);
-    let extension = ExtensionConfig::from_value(&Value::String(config.to_string()), "extend");
-    let reading = extension.and_then(|extension| extension.apply(&rope, Lengths { train, length: train }));
-    let reading = reading.unwrap_or_else(|error| panic!("{error}"));
-    let frequencies = reading.encodings()[0].frequencies().expect("frequencies");
+    let (rope, train) = (rope(case, given(case, &["base"])), case.usize("L"));
+    let reading = extended(&rope, config.to_string(), train, train);
+    let frequencies = frequencies(&reading);
     let mut outputs = case.outputs();
     outputs.compare_f64("theta", &frequencies.inv_freq);
     outputs.compare_f64("attention_factor", &[frequencies.attention_factor]);
@@ -167,13 +159,10 @@ fn check_rope_parameters(case: &Case) {
 
 /// The same, with keys of the model and of the extension that are true.
 fn check_reading(name: &str, case: &Case, of_model: &[&str], of_extension: &[&str]) {
-    let (dim, train) = (case.usize("d"), case.usize("L"));
-    let mut rope = toml::toml! { kind = "rope" };
-    rope.insert("base".to_owned(), Value::Float(case.f64("base")));
-    for key in of_model {
-        rope.insert((*key).to_owned(), Value::Boolean(true));
-    }
-    let rope = reading(&Value::Table(rope), &dimensions(1, dim, dim), LogN::Off);
+    let train = case.usize("L");
+    let mut keys = given(case, &["base"]);
+    keys.extend(of_model.iter().map(|key| ((*key).to_owned(), Value::Boolean(true))));
+    let rope = rope(case, keys);
     let config = extension(name, case, &[], of_extension);
     let length = case.config.get("length").map_or(train, |_| case.usize("length"));
     let reading = extended(&rope, config, train, length);

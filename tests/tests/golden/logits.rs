@@ -1,13 +1,12 @@
 //! Kind `logits`: scores before the softmax, every scale included, and the attention output.
 
-use crate::build::{dimensions, positions, reading, with_key, with_params};
+use crate::build::{Text, dimensions, identity, positions, reading, with_params};
 use crate::file::{Case, Outputs, Tensor, assert_close};
-use burn::tensor::{Device, Int, Tensor as BurnTensor, activation::softmax};
+use burn::tensor::{Device, Tensor as BurnTensor, activation::softmax};
 use longwave_model::ModelConfig;
-use longwave_model::attention::{Attention, Rotations, attend};
+use longwave_model::attention::Attention;
 use longwave_model::complex_weights::WeightKind;
 use longwave_model::config::QkNorm;
-use longwave_position::encoding::{QueryBlock, Rows};
 use longwave_position::reading::{AttentionKind, EntmaxKeys, LogN};
 use longwave_position::{Init, Positions, Reading};
 use std::collections::BTreeMap;
@@ -64,14 +63,10 @@ fn scalable_softmax(name: &str, case: &Case) {
     reading.layers_mut()[0].mask.window = case.config["window"].as_u64().map(|window| window as usize);
     let mut outputs = case.outputs();
     let [q, k, v] = ["q", "k", "v"].map(|name| case.input(name).burn::<3>().unsqueeze::<4>());
-    let positions = text_positions(case);
-    let length = positions.length();
-    let range = length - queries..length;
-    let tokens = BurnTensor::<2, Int>::zeros([1, length], &Device::flex());
-    let input = BurnTensor::zeros([1, length, heads * dim], &Device::flex());
-    let block = QueryBlock { rows: Rows::new(0, &tokens, &positions), queries: &range, input: &input };
     if outputs.has("factors") {
-        outputs.compare("factors", reading.learned_query_scale(block).unwrap().squeeze_dim::<2>(0));
+        let text = Text::without_input(text_positions(case), queries, heads * dim);
+        let factors = text.with_block(|block| reading.learned_query_scale(block).unwrap());
+        outputs.compare("factors", factors.squeeze_dim::<2>(0));
     }
     compare([q, k, v], 1.0 / (dim as f64).sqrt(), case, &reading, outputs);
 }
@@ -92,30 +87,23 @@ fn adaptive_entmax(case: &Case) {
 
     let input = case.input("x").burn::<2>().unsqueeze::<3>();
     let width = input.dims()[2];
-    let positions = positions(&case.input("k_positions"));
-    let length = positions.length();
-    let range = length - queries..length;
-    let tokens = BurnTensor::<2, Int>::zeros([1, length], &Device::flex());
-    let block = QueryBlock { rows: Rows::new(0, &tokens, &positions), queries: &range, input: &input };
+    let text = Text::new(positions(&case.input("k_positions")), queries, input);
     let from_input = case.text("scale") == "adaptive";
     let log_n = LogN::Adaptive { row: 0, from_input, bias: case.config["proj_bias"] == true };
-    let alibi = toml::toml! { kind = "alibi" };
-    let alibi = with_key(toml::Value::Table(alibi), "heads", biased as i64);
-    let alibi = with_key(alibi, "slopes", case.text("slopes"));
-    let encoding = if biased > 0 { alibi } else { toml::Value::String("none".to_owned()) };
+    let (of_bias, slopes) = (biased as i64, case.text("slopes"));
+    let alibi = toml::toml! { kind = "alibi" heads = of_bias slopes = slopes };
+    let encoding: toml::Value = if biased > 0 { alibi.into() } else { "none".into() };
     let reading = with_params(reading(&encoding, &dimensions(heads, dim, width), log_n), case.params());
     // The heads with a slope have the factor 1.
-    let factors = reading.learned_query_scale(block).unwrap().squeeze_dim::<2>(0);
+    let factors = text.with_block(|block| reading.learned_query_scale(block).unwrap()).squeeze_dim::<2>(0);
     outputs.compare("factors", factors.clone().slice_dim(0, biased..heads));
     assert!(biased == 0 || (factors.slice_dim(0, 0..biased) - 1.0).abs().max().into_scalar::<f32>() == 0.0);
     let [q, k, v] = ["q", "k", "v"].map(|name| case.input(name).burn::<3>().unsqueeze::<4>());
-    let identity =
-        BurnTensor::<2>::eye(length, &Device::flex()).unsqueeze::<4>().expand([1, heads, length, length]);
+    let identity = identity(heads, text.positions.length());
     let attended = |v: &BurnTensor<4>, alpha: f64| {
         let kind = AttentionKind::Entmax(EntmaxKeys { alpha });
         let reading = reading.clone().with_attention(kind).unwrap();
-        let qkv = [&q, &k, v].map(Clone::clone);
-        attend(qkv, 1.0 / (dim as f64).sqrt(), block, &reading, &mut Rotations::default()).squeeze_dim::<3>(0)
+        text.attended([&q, &k, v].map(Clone::clone), 1.0 / (dim as f64).sqrt(), &reading)
     };
     outputs.compare("out", attended(&v, alpha));
     outputs.compare("probs", attended(&identity, alpha));
@@ -129,9 +117,7 @@ fn compare([q, k, v]: [BurnTensor<4>; 3], scale: f64, case: &Case, reading: &Rea
     let length = k.dims()[2];
     let attended = |v| run([q.clone(), k.clone(), v], scale, case, reading);
     outputs.compare("out", attended(v));
-    let identity =
-        BurnTensor::<2>::eye(length, &Device::flex()).unsqueeze::<4>().expand([1, heads, length, length]);
-    same_probabilities(&outputs.take("logits"), attended(identity), queries, case);
+    same_probabilities(&outputs.take("logits"), attended(identity(heads, length)), queries, case);
     outputs.done();
 }
 
@@ -173,15 +159,10 @@ pub(crate) fn padded(tensor: &Tensor, length: usize) -> BurnTensor<3> {
 
 fn run(qkv: [BurnTensor<4>; 3], scale: f64, case: &Case, reading: &Reading) -> BurnTensor<3> {
     let [_, heads, queries, dim] = qkv[0].dims();
-    let positions = text_positions(case);
-    let length = positions.length();
-    assert_eq!(positions.columns(length - queries..length).values(), case.input("q_positions").data);
-    let tokens = BurnTensor::<2, Int>::zeros([1, length], &Device::flex());
-    let input = BurnTensor::zeros([1, length, heads * dim], &Device::flex());
-    let range = length - queries..length;
-    let rows = Rows::new(0, &tokens, &positions);
-    let block = QueryBlock { rows, queries: &range, input: &input };
-    attend(qkv, scale, block, reading, &mut Rotations::default()).squeeze_dim::<3>(0)
+    let text = Text::without_input(text_positions(case), queries, heads * dim);
+    let of_queries = text.positions.columns(text.queries.clone());
+    assert_eq!(of_queries.values(), case.input("q_positions").data);
+    text.attended(qkv, scale, reading)
 }
 
 /// The softmax of the expected logits over the visible keys must be the probabilities found: a softmax

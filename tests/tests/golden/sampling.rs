@@ -1,12 +1,12 @@
 //! Kind `sampling`: training-time positions, their randomness given.
 
-use crate::build::{dimensions, reading, with_key};
+use crate::build::{applied, dimensions, reading};
 use crate::file::{Case, Tensor};
 use longwave_position::reading::LogN;
 use longwave_position::sampling::pose::Pose;
 use longwave_position::sampling::segments::Segments;
 use longwave_position::sampling::{float, randpos};
-use longwave_position::{ExtensionConfig, Lengths, Positions};
+use longwave_position::{Lengths, Positions};
 
 /// Checks one case of a file.
 pub fn check(name: &str, case: &Case) {
@@ -52,10 +52,8 @@ fn floats(case: &Case) {
         "read" => {
             // As the extension lays out a text for a rotary model.
             let rope = reading(&"rope".into(), &dimensions(1, 4, 4), LogN::Off);
-            let keys = toml::toml! { kind = "float" };
-            let extend = with_key(toml::Value::Table(keys), "span", span);
-            let extend = ExtensionConfig::from_value(&extend, "extend").unwrap();
-            let read = extend.apply(&rope, Lengths { train, length }).unwrap();
+            let keys = toml::toml! { kind = "float" span = span };
+            let read = applied(keys, &rope, Lengths { train, length }).unwrap();
             compare_positions(case, &read.layout().positions(length));
         }
         other => panic!("no mode `{other}`"),

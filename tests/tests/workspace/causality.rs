@@ -46,15 +46,17 @@ fn readings(model: &Gpt, length: usize) -> Vec<(String, Reading)> {
 }
 
 #[test]
-fn a_later_token_changes_nothing_before_it_whatever_the_encoding_the_extension_and_the_length() {
+fn a_later_token_changes_nothing_before_it_and_a_text_reads_the_same_alone_whatever_reads_it() {
     let mut read = 0;
     for config in training::every() {
         let model = model(&config);
         for length in [LENGTH, LONGER] {
             let changed = length / 2;
+            let texts = [text(0, length, None), text(0, length, Some(changed)), text(1, length, None)];
             for (name, reading) in readings(&model, length) {
-                let of = |changed| hidden(&model, &reading, &[text(0, length, changed)]);
-                let difference = of(Some(changed)) - of(None);
+                let together = hidden(&model, &reading, &texts);
+                let row = |row: usize| together.clone().slice_dim(0, row..row + 1);
+                let difference = row(1) - row(0);
                 let earlier = largest(difference.clone().slice_dim(1, 0..changed));
                 assert!(earlier < 1e-5, "{name} ({config}): {earlier}");
                 // Rows that follow at once see it through any window.
@@ -63,27 +65,13 @@ fn a_later_token_changes_nothing_before_it_whatever_the_encoding_the_extension_a
                     later > 1e-4,
                     "{name} ({config}): no later row changes ({later}), so this tests nothing"
                 );
+                let apart = largest(row(2) - hidden(&model, &reading, &texts[2..]));
+                assert!(apart < 1e-4, "{name} ({config}): {apart} alone");
                 read += 1;
             }
         }
     }
     assert!(read > 20 * encodings::kinds().len(), "{read} readings");
-}
-
-#[test]
-fn a_text_reads_the_same_alone_and_in_a_batch() {
-    for config in training::every() {
-        let model = model(&config);
-        for length in [LENGTH, LONGER] {
-            for (name, reading) in readings(&model, length) {
-                let texts: Vec<Vec<i32>> = (0..3).map(|row| text(row, length, None)).collect();
-                let together = hidden(&model, &reading, &texts);
-                let alone = hidden(&model, &reading, &texts[1..2]);
-                let apart = largest(together.slice_dim(0, 1..2) - alone);
-                assert!(apart < 1e-4, "{name} ({config}): {apart}");
-            }
-        }
-    }
 }
 
 #[test]

@@ -2,19 +2,19 @@
 
 use crate::common::{Project, set};
 use serde_json::Value;
+use std::sync::OnceLock;
 
 /// Two encodings with two seeds each, in `rope-0` and so on.
 fn trained() -> Project {
-    let project = Project::new();
-    for (name, kind) in [("rope", "rope"), ("alibi", "alibi")] {
-        for seed in ["0", "1"] {
-            let (kind, seed_key) = (format!("position.kind={kind}"), format!("seed={seed}"));
+    static TRAINED: OnceLock<Project> = OnceLock::new();
+    Project::copy_of(&TRAINED, |project| {
+        for (kind, seed) in [("rope", 0), ("rope", 1), ("alibi", 0), ("alibi", 1)] {
+            let keys = [format!("position.kind={kind}"), format!("seed={seed}")];
             let extend = "evaluate=[{ lengths = [32, 64], extend = [\"direct\", \"linear\"], windows_per_document = 2 }]";
-            let out = format!("{name}-{seed}");
-            project.train(&[&set(&[&kind, &seed_key, extend])[..], &["--out", &out]].concat());
+            let out = format!("{kind}-{seed}");
+            project.train(&[&set(&[&keys[0], &keys[1], extend])[..], &["--out", &out]].concat());
         }
-    }
-    project
+    })
 }
 
 #[test]

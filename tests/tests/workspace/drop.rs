@@ -1,7 +1,7 @@
 //! `DroPE`: a stage trains on without the rotation, and what is read after it has none.
 
-use crate::common::{CONFIG, Project};
-use serde_json::Value;
+use crate::common::{CONFIG, Project, row_of};
+use longwave_eval::ResultRow;
 
 const STAGE: &str = "\n[[stage]]\nlength = \"L\"\nsteps = 4\nextend = \"drop\"\nvalidate_every = 2\n";
 
@@ -21,14 +21,13 @@ fn a_stage_trains_without_the_rotation() {
         project.ok(&[&["train", "--config", "small.toml", "--out", out], more].concat());
     };
     train("run", &[]);
-    let rows = |arguments: &[&str]| -> Vec<Value> {
+    let rows = |arguments: &[&str]| -> Vec<ResultRow> {
         project.ok(&[&["eval", "run", "--json", "--lengths", "L,2L"], arguments].concat()).rows()
     };
     // Dropping before the stage is a control: other weights, and not the rotation's reading either.
     let after = rows(&["--extend", "direct"]);
     let before = rows(&["--checkpoint", "stage-0", "--extend", "direct,drop"]);
-    let nll =
-        |rows: &[Value], kind: &str| rows.iter().find(|row| row["extend"] == kind).unwrap()["nll"].clone();
+    let nll = |rows: &[ResultRow], kind: &str| row_of(rows, kind, 32).nll().to_bits();
     assert_ne!(nll(&after, "direct"), nll(&before, "drop"));
     assert_ne!(nll(&before, "direct"), nll(&before, "drop"));
     // The checkpoint knows its reading: what needs a rotation no longer applies.

@@ -1,6 +1,6 @@
 //! `--out` of `eval` and `report`: everything is written into another folder, and a run that is read-only stays as it is.
 
-use crate::common::Project;
+use crate::common::{Project, files};
 use longwave_core::file::sha256_of;
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,15 +10,7 @@ const RUN: &str = "runs/small-0";
 
 /// The hashes of all files below a folder, by path.
 fn hashes(folder: &Path) -> BTreeMap<String, String> {
-    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let below = entries.flat_map(|path| {
-        if path.is_dir() {
-            hashes(&path)
-        } else {
-            [(path.display().to_string(), sha256_of(&fs::read(&path).unwrap()))].into()
-        }
-    });
-    below.collect()
+    files(folder).into_iter().map(|path| (path.clone(), sha256_of(&fs::read(path).unwrap()))).collect()
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 #![allow(clippy::print_stdout, reason = "counts, for who runs the long form")]
 
-use crate::common::Project;
+use crate::common::{Project, files};
 use burn::tensor::Device;
 use longwave_core::random::Stream;
 use longwave_core::sealed_line;
@@ -117,11 +117,7 @@ fn of_rows_and_metrics() {
 
 /// All files below a folder, with what they hold.
 fn held(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let below = entries.flat_map(|path| {
-        if path.is_dir() { held(&path) } else { BTreeMap::from([(path.clone(), fs::read(&path).unwrap())]) }
-    });
-    below.collect()
+    files(folder).into_iter().map(|path| (PathBuf::from(&path), fs::read(path).unwrap())).collect()
 }
 
 #[test]

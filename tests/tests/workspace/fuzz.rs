@@ -24,5 +24,5 @@ fn a_reader_that_there_is_not_is_named() {
     let output = Command::new(FUZZ).arg("confg").output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     let stderr = String::from_utf8(output.stderr).unwrap();
-    assert!(stderr.contains("`confg` is no option and no reader") && stderr.contains("hint: "), "{stderr}");
+    assert!(stderr.contains("'confg'") && stderr.contains("similar value exists: 'config'"), "{stderr}");
 }

@@ -3,17 +3,19 @@
 use crate::common::Project;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::OnceLock;
 
 /// A run on texts of 128 tokens, and two seeds of one on texts of 32.
 fn trained() -> Project {
-    let project = Project::new();
-    let long = ["--set", "train.length=128", "--set", "train.batch_tokens=512", "--set", "evaluate=[]"];
-    project.train(&[&long[..], &["--out", "long"]].concat());
-    for seed in ["0", "1"] {
-        let set = format!("seed={seed}");
-        project.train(&["--set", &set, "--set", "evaluate=[]", "--out", &format!("small-{seed}")]);
-    }
-    project
+    static TRAINED: OnceLock<Project> = OnceLock::new();
+    Project::copy_of(&TRAINED, |project| {
+        let long = ["--set", "train.length=128", "--set", "train.batch_tokens=512", "--set", "evaluate=[]"];
+        project.train(&[&long[..], &["--out", "long"]].concat());
+        for seed in ["0", "1"] {
+            let set = format!("seed={seed}");
+            project.train(&["--set", &set, "--set", "evaluate=[]", "--out", &format!("small-{seed}")]);
+        }
+    })
 }
 
 /// The loss of every scored token, by document and place, where the run is read as trained.

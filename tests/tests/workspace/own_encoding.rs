@@ -1,9 +1,9 @@
 //! The program of `examples/own-encoding`, a crate outside of this workspace: its encoding and its extension are known to
 //! the whole command line.
 
-use crate::common::{Outcome, PROGRAM, Project, same};
+use crate::common::{Outcome, PROGRAM, Project, row_of, same};
 #[cfg(unix)]
-use crate::common::{signal, wait_until};
+use crate::common::{set, signal, wait_until};
 use serde_json::Value;
 
 /// The example, built from the same file.
@@ -26,13 +26,10 @@ fn it_trains_extends_and_comes_back() {
     assert!(table.lines().any(|line| line.starts_with("sharpen")), "{table}");
     let config = project.text("run/config.toml");
     assert!(config.contains("kind = \"log_distance\"\nslope = 0.5"), "{config}");
-    let rows: Vec<Value> = project.rows("run/results.jsonl");
-    let nll = |extend: &str, length: u64| {
-        let row = rows.iter().find(|row| row["extend"] == extend && row["length"] == length).unwrap();
-        assert_eq!(row["encoding"], "log_distance");
-        row["nll"].as_f64().unwrap()
-    };
-    let changed = |length: u64| (nll("sharpen", length) - nll("direct", length)).abs();
+    let rows = project.results("run");
+    assert!(rows.iter().all(|row| row.encoding == "log_distance"));
+    let nll = |extend: &str, length: usize| row_of(&rows, extend, length).nll();
+    let changed = |length: usize| (nll("sharpen", length) - nll("direct", length)).abs();
     assert!(changed(32) < 1e-9 && changed(64) > 1e-6, "{} {}", changed(32), changed(64));
 
     // Training moved the slopes, which a checkpoint and an export hold.
@@ -53,10 +50,11 @@ fn it_trains_extends_and_comes_back() {
 #[cfg(unix)]
 #[test]
 fn a_training_that_was_stopped_ends_with_the_same_bits() {
-    const STEPS: &str = "train.steps=300";
     let project = project();
-    project.train(&["--out", "whole", "--set", STEPS]);
-    let arguments = ["train", "--config", "small.toml", "--device", "cpu", "--out", "parts", "--set", STEPS];
+    let steps = set(&["train.steps=300", "train.validate_every=50"]);
+    project.train(&[&["--out", "whole"], &steps[..]].concat());
+    let arguments =
+        [&["train", "--config", "small.toml", "--device", "cpu", "--out", "parts"], &steps[..]].concat();
     let child = project.start(&arguments);
     wait_until("a checkpoint", || project.exists("parts/checkpoints/last.safetensors"));
     signal("-TERM", &child.id().to_string());
@@ -150,6 +148,10 @@ fn the_guide_shows_it() {
 #[test]
 fn its_config_is_valid() {
     let config = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/own-encoding/config.toml");
-    let Outcome { stdout, stderr, .. } = project().ok(&["validate", config]);
+    // That of the shipped configs, which takes seconds to train.
+    let tokenizer = "tokenizer = { kind = \"bpe\", vocab_size = 512 }";
+    assert!(std::fs::read_to_string(config).unwrap().contains(tokenizer));
+    let arguments = ["validate", config, "--set", "data.tokenizer={ kind = \"bytes\" }"];
+    let Outcome { stdout, stderr, .. } = project().ok(&arguments);
     assert!(!stdout.is_empty() && !stderr.contains("warning"), "{stdout}{stderr}");
 }

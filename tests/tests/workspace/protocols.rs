@@ -1,6 +1,6 @@
 //! What each protocol reads and scores, as rows, tables and charts show it.
 
-use crate::common::Project;
+use crate::common::{Project, row_of};
 use longwave_eval::ResultRow;
 
 const RUN: &str = "runs/small-0";
@@ -8,10 +8,6 @@ const RUN: &str = "runs/small-0";
 /// Evaluates the run, which must succeed, and gives the rows.
 fn eval(project: &Project, more: &[&str]) -> Vec<ResultRow> {
     project.ok(&[&["eval", RUN, "--device", "cpu", "--json", "--extend", "direct"], more].concat()).rows()
-}
-
-fn of<'a>(rows: &'a [ResultRow], extend: &str, length: usize) -> &'a ResultRow {
-    rows.iter().find(|row| row.extend == extend && row.settings.length == length).unwrap()
 }
 
 fn scored(row: &ResultRow) -> Vec<u64> {
@@ -37,7 +33,7 @@ fn every_length_scores_the_same_tokens() {
     // Windows of 48 do not fill those of 128, and each place must be scored equally often.
     let asked = ["--protocol", "by_position", "--lengths", "48,128"];
     let rows = eval(&project, &asked);
-    assert_ne!(scored(of(&rows, "direct", 48)), scored(of(&rows, "direct", 128)));
+    assert_ne!(scored(row_of(&rows, "direct", 48)), scored(row_of(&rows, "direct", 128)));
     for file in ["results.md", "report.html"] {
         let text = project.text(&format!("{RUN}/{file}")).to_lowercase();
         assert!(text.contains(note), "{file}");
@@ -57,7 +53,10 @@ fn the_window_baseline_loses_the_copy_of_repeated_text() {
     assert!(rows.iter().all(|row| row.bigrams.is_none() && row.values.get("bpb").is_none()));
     assert!(rows.iter().all(|row| scored(row) == scored(&rows[0]) && row.tokens % 32 == 0));
     // At the training length there is no copy, and the baseline reads the same.
-    assert_eq!(of(&rows, "direct", 32).nll().to_bits(), of(&rows, "window_baseline", 32).nll().to_bits());
+    assert_eq!(
+        row_of(&rows, "direct", 32).nll().to_bits(),
+        row_of(&rows, "window_baseline", 32).nll().to_bits()
+    );
     let table = project.run(&["eval", RUN, "--protocol", "repeated_text", "--extend", "direct"]);
     assert!(table.stdout.contains("Accuracy in % of small (rope): repeated_text"), "{}", table.stdout);
     assert!(table.stdout.contains("(each copy is in reach from 64 tokens on)"), "{}", table.stdout);
@@ -75,7 +74,7 @@ fn a_curve_by_position_has_its_baseline() {
     let curve = |row: &ResultRow| -> Vec<(usize, u64)> {
         row.positions.as_ref().unwrap().iter().map(|place| (place.position, place.tokens)).collect()
     };
-    let (direct, baseline) = (of(&rows, "direct", 64), of(&rows, "window_baseline", 64));
+    let (direct, baseline) = (row_of(&rows, "direct", 64), row_of(&rows, "window_baseline", 64));
     assert_eq!(curve(direct), curve(baseline));
     assert_eq!(curve(direct).len(), 16);
     // Within the trained length both read the same.

@@ -1,34 +1,6 @@
-//! Resonance `RoPE`: wavelengths are whole numbers of tokens, of a model trained so and of a reading.
+//! Resonance `RoPE`: what has no wavelengths to round, and what an export says. Golden files have the numbers.
 
 use crate::common::{CONFIG, Project};
-use std::f64::consts::TAU;
-
-/// The turns of each band at 128 tokens, as `inspect` reports them.
-fn wavelengths(project: &Project, set: &str, extend: &str) -> Vec<f64> {
-    let arguments =
-        ["inspect", "--config", "small.toml", "--set", set, "--length", "128", "--extend", extend, "--json"];
-    let shown = project.ok(&arguments).json();
-    let bands = shown[0]["spectrum"]["bands"].as_array().unwrap();
-    bands.iter().map(|band| TAU / band["inv_freq_read"].as_f64().unwrap()).collect()
-}
-
-#[test]
-fn wavelengths_are_rounded_after_scaling_in_training_and_in_reading() {
-    let project = Project::new();
-    let (trained, plain) = ("position.resonance=true", "position.resonance=false");
-    for (extend, resonant, first) in [
-        ("direct", "{ kind = 'direct', resonance = true }", 6.0),
-        // A quarter of the frequency: 25.1 tokens, and not 4 times 6.
-        ("linear", "{ kind = 'linear', resonance = true }", 25.0),
-        ("yarn", "{ kind = 'yarn', resonance = true }", 6.0),
-    ] {
-        let found = wavelengths(&project, trained, extend);
-        assert!(found.iter().all(|w| (w - w.round()).abs() < 1e-6), "{extend}: {found:?}");
-        assert!((found[0] - first).abs() < 1e-9, "{extend}: {found:?}");
-        assert_eq!(found, wavelengths(&project, plain, resonant), "{extend}");
-        assert_ne!(found, wavelengths(&project, plain, extend), "{extend}");
-    }
-}
 
 #[test]
 fn a_trained_resonance_changes_what_is_read_and_stays_in_the_config() {

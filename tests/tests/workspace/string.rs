@@ -1,7 +1,7 @@
 //! STRING: rarely trained distances are read closer, and the ones that no training showed are rejected.
 
-use crate::common::{CONFIG, Project};
-use serde_json::Value;
+use crate::common::{CONFIG, Project, row_of};
+use longwave_eval::ResultRow;
 
 #[test]
 fn texts_of_the_training_length_are_read_and_longer_ones_only_when_asked() {
@@ -11,19 +11,18 @@ fn texts_of_the_training_length_are_read_and_longer_ones_only_when_asked() {
         &CONFIG.replace("extend = [\"direct\", \"linear\", \"ntk\"]", "extend = [\"direct\"]"),
     );
     project.ok(&["train", "--config", "small.toml", "--out", "run"]);
-    let rows = |arguments: &[&str]| -> Vec<Value> {
+    let rows = |arguments: &[&str]| -> Vec<ResultRow> {
         project.ok(&[&["eval", "run", "--json"], arguments].concat()).rows()
     };
-    let of = |rows: &[Value], kind: &str| rows.iter().find(|row| row["extend"] == kind).unwrap().clone();
     let at_train = rows(&["--lengths", "L", "--extend", "direct,string"]);
-    let (plain, string) = (of(&at_train, "direct"), of(&at_train, "string"));
-    assert_ne!(plain["nll"], string["nll"]);
-    let keys = &string["extend_config"];
+    let nll = |rows: &[ResultRow], kind: &str| row_of(rows, kind, 32).nll().to_bits();
+    assert_ne!(nll(&at_train, "direct"), nll(&at_train, "string"));
+    let keys = &row_of(&at_train, "string", 32).extend_config;
     assert_eq!((&keys["shift"], &keys["local"]), (&"L/3".into(), &"L/16".into()));
     // A local value just below the shift, and no factor: all but one distance in two is as trained.
     let whole = "{ kind = 'string', shift = 'L', local = 0, attention_factor = 1.0 }";
     let same = rows(&["--lengths", "L", "--extend", "direct", "--extend", whole]);
-    assert_eq!(of(&same, "direct")["nll"], of(&same, "string")["nll"]);
+    assert_eq!(nll(&same, "direct"), nll(&same, "string"));
     let outcome = project.refused(2, &["eval", "run", "--lengths", "2L", "--extend", "string"]);
     let message =
         "`shift = 10` is not allowed: `string` then reads distances up to 55 in a text of 64 tokens";

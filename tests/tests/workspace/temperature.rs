@@ -133,24 +133,32 @@ fn a_temperature_divides_the_logits_of_every_encoding_under_every_extension() {
         let model = model(encoding);
         for length in [LENGTH, LONGER] {
             let lengths = Lengths { train: LENGTH, length };
+            let longer = Lengths { train: LENGTH, length: LONGER };
             for keys in extensions(&model, lengths) {
                 // `yarn` has a factor of its own where no temperature is given.
                 let Some(plain) = read(&model, &keys, 1.0, lengths) else { continue };
                 let positions = plain.layout().positions(length);
-                for temperature in TEMPERATURES {
-                    let hot = read(&model, &keys, temperature, lengths).unwrap();
-                    // All rows, and the last ones, as a cache reads them.
-                    for queries in [0..length, length - 2..length] {
-                        let of = |reading| probabilities(reading, 1, &positions, queries.clone());
+                // All rows, and the last ones, as a cache reads them; one of each where more is read of a longer text.
+                let blocks = [0..length, length - 2..length];
+                let is_short = length < LONGER && read(&model, &keys, 1.0, longer).is_some();
+                let count = if is_short { 1 } else { 2 };
+                let divided: Vec<(f64, Reading)> = TEMPERATURES[..count]
+                    .iter()
+                    .map(|&temperature| (temperature, read(&model, &keys, temperature, lengths).unwrap()))
+                    .collect();
+                for queries in &blocks[..count] {
+                    let of = |reading| probabilities(reading, 1, &positions, queries.clone());
+                    let expected = of(&plain);
+                    for (temperature, hot) in &divided {
                         let what = format!("{encoding} with {keys} at {length}, {temperature}, {queries:?}");
-                        assert_divided(of(&plain), of(&hot), temperature, &what);
+                        assert_divided(expected.clone(), of(hot), *temperature, &what);
                     }
-                    read_in_all += 1;
                 }
+                read_in_all += 1;
             }
         }
     }
-    assert!(read_in_all > 10 * encodings.len(), "{read_in_all} readings");
+    assert!(read_in_all > 5 * encodings.len(), "{read_in_all} readings");
 }
 
 /// Where positions do not count up by one, biases are blocks, and attention is read one block at a time.

@@ -11,7 +11,7 @@ fn a_vocabulary_of_65_536_trains_alike_on_any_number_of_threads() {
     let changes = [
         "model.width=64",
         "model.layers=1",
-        "train.steps=3",
+        "train.steps=2",
         "train.batch_tokens=64",
         "train.accumulation=1",
         "train.clip=0.01",
@@ -29,9 +29,9 @@ fn a_vocabulary_of_65_536_trains_alike_on_any_number_of_threads() {
     };
     let weights = |folder: &str| project.path(folder).join("checkpoints/last.safetensors");
     let expected = train("one", 1);
-    assert_eq!(expected.len(), 3);
-    for (folder, threads) in [("one-again", 1), ("two", 2), ("two-again", 2)] {
-        assert_eq!(train(folder, threads), expected, "{folder}: the metrics");
+    assert_eq!(expected.len(), 2);
+    for folder in ["two", "two-again"] {
+        assert_eq!(train(folder, 2), expected, "{folder}: the metrics");
         assert!(same(&weights(folder), &weights("one")), "{folder}: the weights");
     }
 }

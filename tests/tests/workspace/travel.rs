@@ -1,6 +1,6 @@
 //! Runs that were moved: their text is known by its content, wherever it lies.
 
-use crate::common::{self, Project, json_lines};
+use crate::common::{self, Project, json_lines, row_of};
 use longwave_eval::ResultRow;
 use std::fs;
 use std::path::Path;
@@ -55,11 +55,9 @@ fn a_moved_run_reads_its_text_where_it_lies_and_its_rows_match() {
         .fold(String::new(), |text, line| text + line + "\n");
     fs::write(&path, kept).unwrap();
     let again = rows(&ok(&project, &["eval", "away/run", "--json", "--corpus", "../texts/kept"]));
-    let of = |rows: &[ResultRow]| {
-        rows.iter().find(|row| row.extend == "ntk" && row.settings.length == 64).unwrap().clone()
-    };
-    assert!(of(&again).difference.is_some());
-    assert_eq!(of(&again).difference, of(&before).difference);
+    let [again, before] = [&again, &before].map(|rows| &row_of(rows, "ntk", 64).difference);
+    assert!(again.is_some());
+    assert_eq!(again, before);
     // The table has no word of other text.
     let table = ok(&project, &["eval", "away/run", "--corpus", "../texts/kept"]);
     assert!(!table.contains("split of"), "{table}");

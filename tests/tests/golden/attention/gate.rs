@@ -30,7 +30,7 @@ pub(super) fn check(case: &Case) {
     let none = reading(&"none".into(), &dimensions(heads, dim, heads * dim), LogN::Off);
 
     let mut outputs = case.outputs();
-    let x = x.slice_dim(1, inputs.queries.clone());
+    let x = x.slice_dim(1, inputs.text.queries.clone());
     let gates = attention.gates(x.clone()).unwrap().swap_dims(1, 2).squeeze_dim::<3>(0);
     if case.text("gate") == "head" {
         outputs.compare("gate", gates.squeeze_dim::<2>(2));

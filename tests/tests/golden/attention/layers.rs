@@ -1,10 +1,9 @@
 //! A stack of rotary layers with and without windows, of which an extension changes some.
 
-use crate::build::dimensions;
+use crate::build::{applied, dimensions, reading, rope, with_key};
 use crate::file::Case;
-use burn::tensor::Device;
 use longwave_position::reading::LogN;
-use longwave_position::{Dimensions, ExtensionConfig, Init, Lengths, PositionConfig, Reading};
+use longwave_position::{Dimensions, Lengths, Reading};
 use toml::{Table, Value};
 
 /// Keys of the extension at hand, beside those of every extension.
@@ -32,27 +31,18 @@ pub(super) fn extended(case: &Case) -> Reading {
         // A file states formulas, also where they read distances past L.
         keys.insert("allow_untrained".to_owned(), Value::Boolean(true));
     }
-    let apply = |keys: Table, reading: &Reading| {
-        ExtensionConfig::from_value(&Value::Table(keys), "extend")
-            .and_then(|extension| extension.apply(reading, lengths))
-    };
-    let mut reading = apply(keys, &stack).unwrap_or_else(|error| panic!("{error}"));
+    let reading = applied(keys, &stack, lengths).unwrap();
     // What every extension takes, by itself: `yarn` has a temperature of its own.
     let mut common = selected;
     common.insert("kind".to_owned(), "direct".into());
     common.insert("temperature".to_owned(), (1.0 / case.f64("logit_scale")).into());
-    let with_log_n = |mut keys: Table| {
-        keys.insert("log_n".to_owned(), Value::Boolean(true));
-        keys
-    };
-    if case.text("log_n") == "posthoc" {
-        // It is refused where no selected layer sees further than L: nothing is scaled there.
-        let scaled = apply(with_log_n(common.clone()), &reading);
-        reading = scaled.or_else(|_| apply(common, &reading)).unwrap_or_else(|error| panic!("{error}"));
-    } else {
-        reading = apply(common, &reading).unwrap_or_else(|error| panic!("{error}"));
+    if case.text("log_n") == "posthoc"
+        && let Ok(scaled) = applied(with_key(common.clone().into(), "log_n", true), &reading, lengths)
+    {
+        return scaled;
     }
-    reading
+    // Log-n is refused where no selected layer sees further than L: nothing is scaled there.
+    applied(common, &reading, lengths).unwrap()
 }
 
 /// `rope` in every layer, with the windows of the case; layers with one window share an encoding.
@@ -69,25 +59,17 @@ fn stack(case: &Case) -> Reading {
         pattern.push(Value::Integer(entry as i64));
     }
     let entry = |window: &&serde_json::Value| {
-        let mut entry = toml::toml! { kind = "rope" };
-        entry.insert("layout".to_owned(), case.text("layout").into());
-        entry.insert("base".to_owned(), case.f64("base").into());
-        if let Some(window) = window.as_u64() {
-            entry.insert("window".to_owned(), Value::Integer(window as i64));
-        }
-        Value::Table(entry)
+        let rope = rope(case, case.f64("base"));
+        if let Some(window) = window.as_i64() { with_key(rope, "window", window) } else { rope }
     };
-    let mut position = toml::toml! { kind = "mixed" };
-    position.insert("layers".to_owned(), entries.iter().map(entry).collect::<Vec<_>>().into());
-    position.insert("pattern".to_owned(), pattern.into());
+    let layers: Vec<Value> = entries.iter().map(entry).collect();
+    let position = toml::toml! { kind = "mixed" layers = layers pattern = pattern };
     let sizes = Dimensions {
         layers: windows.len(),
         train_length: case.usize("L"),
         ..dimensions(heads, dim, heads * dim)
     };
-    PositionConfig::from_value(&Value::Table(position), "position")
-        .and_then(|config| config.build("position", &sizes, &Init::new(0, &Device::flex()), LogN::Off))
-        .unwrap_or_else(|error| panic!("{error}"))
+    reading(&position.into(), &sizes, LogN::Off)
 }
 
 fn toml_of(case: &Case, key: &str) -> Value {

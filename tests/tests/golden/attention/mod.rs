@@ -5,14 +5,14 @@ mod layers;
 mod weights;
 
 use crate::build::{
-    bias_config, config, dimensions, encoding, positions, reading, reading_of, with_key, with_params,
+    Text, applied, bias_config, config, dimensions, encoding, identity, positions, reading, reading_of, rope,
+    rope_or_none, with_key, with_params,
 };
 use crate::file::{Case, assert_close, numbers};
-use burn::tensor::{Device, Int, Tensor};
+use burn::tensor::Tensor;
 use longwave_model::attention::{Rotations, attend};
-use longwave_position::encoding::{QueryBlock, Rows};
 use longwave_position::reading::LogN;
-use longwave_position::{Dimensions, ExtensionConfig, Lengths, Reading};
+use longwave_position::{Dimensions, Lengths, Reading};
 use std::ops::Range;
 use toml::{Table, Value};
 
@@ -74,34 +74,19 @@ fn scaled_heads(case: &Case) -> Reading {
     if case.text("log_n") == "posthoc" {
         keys.insert("log_n".to_owned(), Value::Boolean(true));
     }
-    let rope = toml::toml! { kind = "rope" };
-    let mut rope = if case.config["rotary"] == true {
-        rope
-    } else {
-        toml::toml! { kind = "none" }
-    };
-    if case.config["rotary"] == true {
-        rope.insert("layout".to_owned(), Value::String(case.text("layout").to_owned()));
-        rope.insert("base".to_owned(), Value::Float(case.f64("base")));
-    }
     let sizes = Dimensions { train_length: train, ..dimensions(heads, dim, heads * dim) };
-    let model = reading(&Value::Table(rope), &sizes, LogN::Off);
+    let model = reading(&rope_or_none(case), &sizes, LogN::Off);
     let lengths = Lengths { train, length: case.input("k").shape[1].max(train) };
-    let apply = |keys: Table, model: &Reading| {
-        ExtensionConfig::from_value(&Value::Table(keys), "extend")
-            .and_then(|extension| extension.apply(model, lengths))
-            .unwrap_or_else(|error| panic!("{error}"))
-    };
     let scale = case.f64("logit_scale");
     // As trained factors, with the case's own scale as a temperature.
     let mut shared = keys.clone();
     shared.insert("temperature".to_owned(), Value::Float(1.0 / scale));
     let trained = with_params(model.clone().with_head_scale(1.0).unwrap(), case.params());
-    let trained = apply(shared, &trained);
+    let trained = applied(shared, &trained, lengths).unwrap();
     // As temperatures.
     let row = case.params()["scale"].data.iter().map(|factor| Value::Float(1.0 / (factor * scale)));
     keys.insert("temperature".to_owned(), Value::Array(vec![Value::Array(row.collect())]));
-    let divided = apply(keys, &model);
+    let divided = applied(keys, &model, lengths).unwrap();
     let inputs = Inputs::new(case);
     let [a, b] = [&trained, &divided].map(|reading| numbers(inputs.attended(reading, inputs.value.clone())));
     assert_close("temperatures of heads", &b, &a);
@@ -137,16 +122,9 @@ fn extended(kind: &str, case: &Case) -> Reading {
         }
         other => panic!("log_n `{other}`"),
     };
-    let mut rope = Table::new();
-    rope.insert("kind".to_owned(), Value::String("rope".to_owned()));
-    rope.insert("layout".to_owned(), Value::String(case.text("layout").to_owned()));
-    rope.insert("base".to_owned(), Value::Float(base));
-    let sizes = dimensions(heads, dim, heads * dim);
-    let mut model = if kind == "sink_logit" {
-        with_sink(case, Value::Table(rope), &sizes)
-    } else {
-        reading(&Value::Table(rope), &sizes, log_n)
-    };
+    let (rope, sizes) = (rope(case, base), dimensions(heads, dim, heads * dim));
+    let mut model =
+        if kind == "sink_logit" { with_sink(case, rope, &sizes) } else { reading(&rope, &sizes, log_n) };
     if kind == "yarn" {
         // Its `temperature` takes the place of its formula.
         model.layers_mut()[0].logit_scale = case.f64("logit_scale");
@@ -155,9 +133,7 @@ fn extended(kind: &str, case: &Case) -> Reading {
     }
     let tokens = case.input("k").shape[1];
     let length = case.config.get("length").map_or(tokens, |_| case.usize("length"));
-    ExtensionConfig::from_value(&Value::Table(keys), "extend")
-        .and_then(|extension| extension.apply(&model, Lengths { train, length }))
-        .unwrap_or_else(|error| panic!("{error}"))
+    applied(keys, &model, Lengths { train, length }).unwrap()
 }
 
 /// The rotary model of a case with a sink beside its keys.
@@ -198,11 +174,8 @@ fn inverse_leaky(case: &Case) -> Table {
     if case.text("mode") == "infer" {
         return toml::toml! { kind = "direct" };
     }
-    let mut leaky = Table::new();
-    leaky.insert("kind".to_owned(), Value::String("leaky_rerope".to_owned()));
-    leaky.insert("window".to_owned(), Value::try_from(case.usize("window")).unwrap());
-    leaky.insert("k".to_owned(), Value::Float(1.0 / (2.0 * case.f64("scale"))));
-    leaky
+    let (window, k) = (case.usize("window") as i64, 1.0 / (2.0 * case.f64("scale")));
+    toml::toml! { kind = "leaky_rerope" window = window k = k }
 }
 
 /// q, k and v of a case; the queries are the last rows of the keys.
@@ -210,12 +183,9 @@ struct Inputs {
     query: Tensor<4>,
     key: Tensor<4>,
     value: Tensor<4>,
-    positions: longwave_position::Positions,
-    tokens: Tensor<2, Int>,
-    input: Tensor<3>,
+    text: Text,
     heads: usize,
     length: usize,
-    queries: Range<usize>,
     layer: usize,
 }
 
@@ -224,41 +194,39 @@ impl Inputs {
         let [query, key, value] = ["q", "k", "v"].map(|name| case.input(name).burn::<3>().unsqueeze::<4>());
         let [_, heads, count, dim] = query.dims();
         let length = key.dims()[2];
-        let positions = positions(&case.input("k_positions"));
-        let queries = length - count..length;
-        assert_eq!(positions.columns(queries.clone()).values(), case.input("q_positions").data);
-        let tokens = Tensor::zeros([1, length], &Device::flex());
-        let input = Tensor::zeros([1, length, heads * dim], &Device::flex());
+        let text = Text::without_input(positions(&case.input("k_positions")), count, heads * dim);
+        let of_queries = text.positions.columns(text.queries.clone());
+        assert_eq!(of_queries.values(), case.input("q_positions").data);
         let layer = case.config.get("layer").map_or(0, |_| case.usize("layer"));
-        Self { query, key, value, positions, tokens, input, heads, length, queries, layer }
+        Self { query, key, value, text, heads, length, layer }
     }
 
     /// Values that give the probabilities themselves.
     fn identity(&self) -> Tensor<4> {
-        let shape = [1, self.heads, self.length, self.length];
-        Tensor::<2>::eye(self.length, &Device::flex()).unsqueeze::<4>().expand(shape)
+        identity(self.heads, self.length)
     }
 
     /// `[heads, queries, value_dim]`, all queries at once.
     fn attended(&self, reading: &Reading, value: Tensor<4>) -> Tensor<3> {
-        self.rows(reading, value, self.queries.clone()).squeeze_dim::<3>(0)
+        self.rows(reading, value, self.text.queries.clone()).squeeze_dim::<3>(0)
     }
 
     /// The same, `block` queries at a time.
     fn in_blocks(&self, reading: &Reading, block: usize) -> Tensor<3> {
-        let blocks = self.queries.clone().step_by(block).map(|first| {
-            let rows = first..(first + block).min(self.queries.end);
+        let blocks = self.text.queries.clone().step_by(block).map(|first| {
+            let rows = first..(first + block).min(self.text.queries.end);
             self.rows(reading, self.value.clone(), rows)
         });
         Tensor::cat(blocks.collect(), 2).squeeze_dim::<3>(0)
     }
 
     fn rows(&self, reading: &Reading, value: Tensor<4>, queries: Range<usize>) -> Tensor<4> {
-        let rows = Rows::new(self.layer, &self.tokens, &self.positions);
-        let block = QueryBlock { rows, queries: &queries, input: &self.input };
-        let first = self.queries.start;
+        let first = self.text.queries.start;
         let query = self.query.clone().slice_dim(2, queries.start - first..queries.end - first);
         let scale = 1.0 / (self.query.dims()[3] as f64).sqrt();
-        attend([query, self.key.clone(), value], scale, block, reading, &mut Rotations::default())
+        let qkv = [query, self.key.clone(), value];
+        self.text.with_rows(self.layer, &queries, |block| {
+            attend(qkv, scale, block, reading, &mut Rotations::default())
+        })
     }
 }

@@ -1,7 +1,7 @@
 //! Attention whose weights are no softmax: stick-breaking, entmax, LSSA and LSSAR.
 
 use super::Inputs;
-use crate::build::{dimensions, reading, with_params};
+use crate::build::{dimensions, reading, rope_or_none, with_params};
 use crate::file::{Case, Outputs, Tensor};
 use crate::logits::padded;
 use burn::tensor::{Device, Tensor as BurnTensor, TensorData};
@@ -10,7 +10,6 @@ use longwave_model::ModelConfig;
 use longwave_model::attention::{Attention, Rotations};
 use longwave_model::complex_weights::WeightKind;
 use longwave_position::Init;
-use longwave_position::encoding::{QueryBlock, Rows};
 use longwave_position::reading::{AttentionKind, LogN, Remainder};
 use std::collections::BTreeMap;
 use toml::Value;
@@ -21,9 +20,7 @@ pub(super) fn check(name: &str, case: &Case) {
     let mut outputs = case.outputs();
     outputs.compare("output", attended(&inputs, case, kind, inputs.value.clone()));
     // Values that are the identity give the weights, of a stick without the rest.
-    let shape = [1, inputs.heads, inputs.length, inputs.length];
-    let identity = BurnTensor::<2>::eye(inputs.length, &Device::flex()).unsqueeze::<4>().expand(shape);
-    let weights = attended(&inputs, case, kind.of_keys(), identity);
+    let weights = attended(&inputs, case, kind.of_keys(), inputs.identity());
     if outputs.has("probs") {
         outputs.compare("probs", weights.clone());
     }
@@ -63,13 +60,7 @@ fn kind(name: &str, case: &Case) -> AttentionKind {
 fn attended(inputs: &Inputs, case: &Case, kind: AttentionKind, value: BurnTensor<4>) -> BurnTensor<3> {
     let dim = case.usize("d");
     let sizes = dimensions(inputs.heads, dim, inputs.heads * dim);
-    let position = if case.config["rotary"] == true {
-        let (layout, base) = (case.text("layout"), case.f64("base"));
-        Value::Table(toml::toml! { kind = "rope" layout = layout base = base })
-    } else {
-        "none".into()
-    };
-    let mut reading = reading(&position, &sizes, LogN::Off).with_attention(kind).unwrap();
+    let mut reading = reading(&rope_or_none(case), &sizes, LogN::Off).with_attention(kind).unwrap();
     let layer = &mut reading.layers_mut()[0];
     layer.mask.window = case.config["window"].as_u64().map(|window| window as usize);
     layer.logit_scale = case.config.get("logit_scale").map_or(1.0, |_| case.f64("logit_scale"));
@@ -87,10 +78,11 @@ fn attended(inputs: &Inputs, case: &Case, kind: AttentionKind, value: BurnTensor
     let [query, key] = ["q", "k"].map(|name| padded(&case.input(name), inputs.length));
     let packed = BurnTensor::cat(vec![query, key.clone(), key], 2);
     let (query, key, _) = attention.unrotated(packed);
-    let rows = Rows::new(0, &inputs.tokens, &inputs.positions);
-    let block = QueryBlock { rows, queries: &inputs.queries, input: &inputs.input };
-    let qkv = [query.slice_dim(2, inputs.queries.clone()), key, value];
-    attention.attend(qkv, block, &reading, &mut Rotations::default()).squeeze_dim::<3>(0)
+    let qkv = [query.slice_dim(2, inputs.text.queries.clone()), key, value];
+    inputs
+        .text
+        .with_block(|block| attention.attend(qkv, block, &reading, &mut Rotations::default()))
+        .squeeze_dim::<3>(0)
 }
 
 /// Gradients of the output under the weights of the case; those of the scores are those of a bias.
@@ -98,13 +90,14 @@ fn compare_gradients(inputs: &Inputs, case: &Case, kind: AttentionKind, outputs:
     let device = Device::flex().autodiff();
     let leaf = |x: &BurnTensor<4>| BurnTensor::<4>::from_data(x.clone().into_data(), &device).require_grad();
     let [q, k, v] = [&inputs.query, &inputs.key, &inputs.value].map(leaf);
-    let zeros = vec![0.0_f32; inputs.heads * inputs.queries.len() * inputs.length];
-    let zeros = TensorData::new(zeros, [1, inputs.heads, inputs.queries.len(), inputs.length]);
+    let queries = &inputs.text.queries;
+    let zeros = vec![0.0_f32; inputs.heads * queries.len() * inputs.length];
+    let zeros = TensorData::new(zeros, [1, inputs.heads, queries.len(), inputs.length]);
     let bias = BurnTensor::<4>::from_data(zeros, &device).require_grad();
     let options = kernels::Attention {
         normaliser: kind.normaliser().unwrap(),
         bias: Bias::Block(bias.clone()),
-        query_offset: inputs.queries.start,
+        query_offset: queries.start,
         ..kernels::Attention::causal(case.usize("d"))
     };
     let output = kernels::attention(q.clone(), k.clone(), v.clone(), &options);

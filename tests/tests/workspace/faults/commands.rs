@@ -28,15 +28,19 @@ fn case(project: Project, arguments: &[&str]) -> Case {
     Case { project, arguments, ends: everything, may_pass: |_| false, clean: "." }
 }
 
+/// An evaluation of one window of each document: no operation on a file is about a window.
+fn evaluates(read: &[&str]) -> Case {
+    let one = ["eval", RUN, "--device=cpu", "--threads=1", "--set=windows_per_document=1"];
+    case(trained(), &[&one, read].concat())
+}
+
 pub(super) fn evaluation() -> Case {
-    let read = ["--lengths=32,64", "--extend=direct,linear", "--tokens=tokens.csv"];
-    case(trained(), &[&["eval", RUN, "--device=cpu", "--threads=1"], &read[..]].concat())
+    evaluates(&["--lengths=32,64", "--extend=direct,linear", "--tokens=tokens.csv"])
 }
 
 pub(super) fn search() -> Case {
     let search = "{ kind = \"longrope\", search = { budget = 6, population = 4, parents = 2 } }";
-    let read = ["--lengths=64", "--extend", search];
-    case(trained(), &[&["eval", RUN, "--device=cpu", "--threads=1"], &read[..]].concat())
+    evaluates(&["--lengths=64", "--extend", search])
 }
 
 pub(super) fn report() -> Case {

@@ -18,10 +18,9 @@ mod machine;
 mod power;
 mod training;
 
-use crate::common::{Outcome, Project};
+use crate::common::{Outcome, Project, files};
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
 
 /// A command under faults.
 struct Case {
@@ -108,16 +107,6 @@ fn run(project: &Project, arguments: &[&str], (kind, at): (&str, usize)) -> (Out
     let mark = marks.path().join("mark");
     let fault = format!("{kind}:{at}:{}", mark.display());
     (project.run_with("LONGWAVE_FAULT", &fault, arguments), fs::read_to_string(&mark).ok())
-}
-
-/// The paths of all files below a folder, half-written folders among them.
-fn files(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder).unwrap().map(Result::unwrap);
-    let below = entries.flat_map(|entry| {
-        let path = entry.path();
-        if path.is_dir() { files(&path) } else { vec![path.display().to_string()] }
-    });
-    below.collect()
 }
 
 /// A second name for a file is made a copy where there can be none, and a training goes on without the folder of its live

@@ -1,9 +1,13 @@
 //! What the kernels are compiled for, and what a cube needs of a device.
 
+#[cfg(test)]
+use super::tests::memory;
 use super::{UNITS, UNITS_A_SIDE, WIDEST};
 use crate::Precision;
 use burn_cubecl::cubecl::ir::features::MmaConfig;
 use burn_cubecl::cubecl::ir::{DeviceProperties, ElemType, FloatKind};
+#[cfg(not(test))]
+use std::{env, sync::LazyLock};
 
 /// The queries, and the keys, of a tile: as many as the shared memory of a device allows.
 const SIDES: [usize; 2] = [64, 32];
@@ -142,14 +146,23 @@ pub(in crate::attention) struct Tiles {
     pub(super) matrices: Option<Matrices>,
 }
 
+/// The most bytes that a cube may share, for tests of whole programs (`CONTRIBUTING.md`): `LONGWAVE_SHARED_MEMORY`, but for the long form.
+#[cfg(not(test))]
+fn memory() -> usize {
+    static BYTES: LazyLock<usize> = LazyLock::new(|| {
+        let is_long = env::var_os("LONGWAVE_GPU").is_some_and(|which| which == "all");
+        let bytes = env::var("LONGWAVE_SHARED_MEMORY").ok().filter(|_| !is_long);
+        bytes.and_then(|bytes| bytes.parse().ok()).unwrap_or(usize::MAX)
+    });
+    *BYTES
+}
+
 /// The tiles of a device, for rows of at most so many channels: the largest for which there is memory, by matrix units if
 /// these have what the precision asks for.
 pub(super) fn tiles(device: &DeviceProperties, channels: usize, precision: Precision) -> Option<Tiles> {
     let hardware = &device.hardware;
     let enough = hardware.max_units_per_cube as usize >= UNITS;
-    let available = hardware.max_shared_memory_size;
-    #[cfg(test)]
-    let available = available.min(super::tests::memory());
+    let available = hardware.max_shared_memory_size.min(memory());
     let needed = |Tiles { side, matrices }: &Tiles| {
         let factors = matrices.map_or(0, |matrices| matrices.shared_memory(*side, channels));
         shared_memory(*side, channels) + factors

@@ -3,6 +3,7 @@
 use super::repository;
 use super::results::{Mean, Measured, Study, attention_metrics};
 use longwave_eval::Metric;
+use std::collections::BTreeMap;
 use std::fs;
 
 /// The studies of `experiments` whose results are committed.
@@ -145,28 +146,30 @@ fn numbers(text: &str) -> Vec<String> {
     pairs.map(|(number, error)| format!("{number} {}", error.trim_end_matches('.'))).collect()
 }
 
+/// The page that the head of a study's file names, which several studies may share: `# Result    experiments/PAGE.md (..)`.
+fn page_of(file: &str) -> &str {
+    let line = file.lines().find_map(|line| line.strip_prefix("# Result ")).unwrap();
+    let name = line.trim_start().split([' ', ';']).next().unwrap();
+    name.strip_prefix("experiments/").unwrap_or_else(|| panic!("{name} is not in experiments"))
+}
+
 /// What a reader looks for first: the file, the page about it, and the number of claims that stands in both.
 #[test]
 fn each_committed_study_has_a_file_and_a_page() {
+    let read = |path: &str| {
+        fs::read_to_string(repository(&format!("experiments/{path}")))
+            .unwrap_or_else(|error| panic!("{path}: {error}"))
+    };
+    let mut pages: BTreeMap<String, String> = BTreeMap::new();
     for name in committed() {
-        let read = |path: &str| {
-            fs::read_to_string(repository(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
-        };
-        let (file, page) =
-            (read(&format!("experiments/{name}.toml")), read(&format!("experiments/{name}.md")));
+        let file = read(&format!("{name}.toml"));
         for part in ["# Command", "# Time", "# Asks", "# Scale", "# Result", "# On a GPU"] {
             assert!(file.contains(part), "experiments/{name}.toml has no `{part}`");
         }
-        assert!(page.contains(&format!("cargo longwave study {name}.toml")), "{name}.md has no command");
-        assert!(
-            read("experiments/README.md").contains(&format!("({name}.md)")),
-            "experiments/README.md has no {name}"
-        );
-        // What the page copies is what the study says.
-        let all = read(&format!("experiments/{name}/study.md"));
-        for number in numbers(&page) {
-            assert!(all.contains(&number), "{name}.md has {number}, and {name}/study.md has not");
-        }
+        let page = page_of(&file);
+        assert!(read(page).contains(&format!("cargo longwave study {name}.toml")), "{page} has no command");
+        assert!(read("README.md").contains(&format!("({page})")), "experiments/README.md has no {page}");
+        *pages.entry(page.to_owned()).or_default() += &read(&format!("{name}/study.md"));
         let study = Study::read(&name);
         let of =
             |verdict: &str| study.claims().iter().filter(|claim| claim.verdict.starts_with(verdict)).count();
@@ -178,5 +181,11 @@ fn each_committed_study_has_a_file_and_a_page() {
             of("undecided")
         );
         assert!(file.contains(&counted), "experiments/{name}.toml does not say `{counted}`");
+    }
+    // What a page copies is what its studies say.
+    for (page, studies) in pages {
+        for number in numbers(&read(&page)) {
+            assert!(studies.contains(&number), "{page} has {number}, and no study.md of it has");
+        }
     }
 }

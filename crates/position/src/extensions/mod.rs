@@ -26,6 +26,7 @@ use longwave_core::config::{kind_and_rest, unknown_kind};
 use longwave_core::{Error, Result};
 use schemars::{Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
+use std::sync::LazyLock;
 
 macro_rules! extensions {
     ($($Name:ident in $module:ident),* $(,)?) => {
@@ -208,19 +209,22 @@ impl Rescale for ExtensionConfig {
     }
 }
 
+/// The extensions that need no key. They are read once, since each error of [`ExtensionConfig::apply`] tries them all.
+static WITHOUT_KEYS: LazyLock<Vec<ExtensionConfig>> = LazyLock::new(|| {
+    let read = |entry: &KindInfo| ExtensionConfig::from_value(&entry.kind.into(), "extend").ok();
+    kinds().iter().filter_map(read).collect()
+});
+
 /// The extensions that change this reading without an error, by name, for the length or twice the training's.
 fn applicable(reading: &Reading, lengths: Lengths) -> String {
     // At L itself some change nothing that could be refused.
     let lengths = Lengths { length: lengths.length.max(2 * lengths.train), ..lengths };
-    let applies = |kind: &str| {
+    let applies = |config: &&ExtensionConfig| {
         let mut changed = reading.clone();
-        ExtensionConfig::from_value(&toml::Value::String(kind.to_owned()), "extend")
-            .and_then(|config| config.extension.apply(&mut changed, lengths))
-            .and_then(|()| changed.check_attention())
-            .is_ok()
+        config.extension.apply(&mut changed, lengths).and_then(|()| changed.check_attention()).is_ok()
     };
     let names: Vec<_> =
-        kinds().iter().filter(|entry| applies(entry.kind)).map(|entry| format!("`{}`", entry.kind)).collect();
+        WITHOUT_KEYS.iter().filter(applies).map(|config| format!("`{}`", config.kind())).collect();
     names.join(", ")
 }
 

@@ -18,8 +18,10 @@ use longwave_core::{Error, Result};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::any::TypeId;
+use std::collections::HashMap;
 use std::fmt::Debug;
-use std::sync::OnceLock;
+use std::sync::{LazyLock, Mutex, OnceLock, PoisonError};
 use toml::Table;
 
 pub(crate) trait Entry {
@@ -106,12 +108,21 @@ impl<K> ConfigKeys for K where
 /// Reads keys. One that the type does not have is an error, also where the type forgets `deny_unknown_fields`. Keys `beside` its own are
 /// read elsewhere; messages list them too.
 fn read<K: ConfigKeys>(table: &Table, section: &str, beside: &[&str]) -> Result<K> {
-    let schema = K::json_schema(&mut SchemaGenerator::default());
-    let properties = schema.get("properties").and_then(serde_json::Value::as_object);
-    let mut allowed: Vec<&str> = properties.into_iter().flatten().map(|(key, _)| key.as_str()).collect();
+    let mut allowed: Vec<&str> = keys_of::<K>().iter().map(String::as_str).collect();
     allowed.extend(beside.iter().filter(|key| !allowed.contains(key)).copied().collect::<Vec<_>>());
     check_keys(section, table, &allowed)?;
     longwave_core::config::read(table, section)
+}
+
+/// The keys of a type, from its schema. Making one takes longer than reading a table, so each is made once.
+fn keys_of<K: ConfigKeys>() -> &'static [String] {
+    static KNOWN: LazyLock<Mutex<HashMap<TypeId, &'static [String]>>> = LazyLock::new(Mutex::default);
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    known.entry(TypeId::of::<K>()).or_insert_with(|| {
+        let schema = K::json_schema(&mut SchemaGenerator::default());
+        let properties = schema.get("properties").and_then(serde_json::Value::as_object);
+        properties.into_iter().flatten().map(|(key, _)| key.clone()).collect::<Vec<_>>().leak()
+    })
 }
 
 /// The keys that have a value.

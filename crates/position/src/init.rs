@@ -112,7 +112,12 @@ impl Init {
 
     /// Given values, row-major. Fewer are repeated: one row makes a table of equal rows, which takes no memory before it is
     /// filled.
+    ///
+    /// # Panics
+    /// The number of values does not divide that of the table.
     pub fn values<const D: usize>(&self, shape: [usize; D], values: &[f64]) -> Param<Tensor<D>> {
+        let divides = values.is_empty() || product(&shape).is_multiple_of(values.len() as u64);
+        assert!(divides, "{} values for {shape:?}", values.len());
         let mut values = values.iter().copied().cycle();
         self.fill(shape, || values.next().unwrap_or_default())
     }

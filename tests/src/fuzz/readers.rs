@@ -102,7 +102,9 @@ pub(crate) const ALL: [Reader; 17] = [
         "task",
         "a task of a study",
         |from| files(from, "tasks", ".toml"),
-        |place, input| StudyTask::load(&place.write("task.toml", input)).map(|_| ()),
+        |place, input| {
+            StudyTask::load(&place.write("task.toml", input)).and_then(|task| task.job()).map(|_| ())
+        },
     ),
     text("plan", "the `plan.toml` of a study", |from| files(from, "study", "plan.toml"), plan),
     text(

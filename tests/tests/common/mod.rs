@@ -151,7 +151,8 @@ impl Project {
         Self::in_folder(tempfile::tempdir().unwrap(), program)
     }
 
-    /// A copy of what the first test that asks makes of a project. A static is never dropped, so that its folder lies below cargo's.
+    /// A copy of what the first test that asks makes of a project. A static is never dropped: each run of the tests leaves its folder below
+    /// `target/tmp`.
     pub fn copy_of(made: &OnceLock<Self>, make: impl FnOnce(&Self)) -> Self {
         let first = || {
             let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();

@@ -138,10 +138,11 @@ fn a_temperature_divides_the_logits_of_every_encoding_under_every_extension() {
                 // `yarn` has a factor of its own where no temperature is given.
                 let Some(plain) = read(&model, &keys, 1.0, lengths) else { continue };
                 let positions = plain.layout().positions(length);
-                // All rows, and the last ones, as a cache reads them; one of each where more is read of a longer text.
+                // All rows, and the last ones, as a cache reads them. Where the same is read of a longer text too, one temperature and
+                // all rows are enough here.
                 let blocks = [0..length, length - 2..length];
-                let is_short = length < LONGER && read(&model, &keys, 1.0, longer).is_some();
-                let count = if is_short { 1 } else { 2 };
+                let is_read_longer = length < LONGER && read(&model, &keys, 1.0, longer).is_some();
+                let count = if is_read_longer { 1 } else { 2 };
                 let divided: Vec<(f64, Reading)> = TEMPERATURES[..count]
                     .iter()
                     .map(|&temperature| (temperature, read(&model, &keys, temperature, lengths).unwrap()))

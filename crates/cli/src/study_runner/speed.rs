@@ -89,8 +89,7 @@ impl StudyRunner<'_> {
 
 /// Floating-point operations a second of a few training steps, of which nothing is written.
 fn probe(job: &Job, machine: &Machine) -> Result<f64> {
-    let mut config = job.config.run.clone();
-    shorten(&mut config)?;
+    let config = shortened(&job.config.run)?;
     config.check_precision(&machine.device)?;
     let dataset = open_data(&config.data, &mut Terminal::default())?;
     let vocab_size = dataset.tokenizer().vocab_size();
@@ -114,8 +113,9 @@ fn probe(job: &Job, machine: &Machine) -> Result<f64> {
     Ok(flops as f64 / fastest)
 }
 
-/// Leaves so many sequences of a step that it takes a few seconds at most: the speed is that of a whole one.
-fn shorten(config: &mut RunConfig) -> Result<()> {
+/// With so many sequences of a step that it takes a few seconds at most: the speed is that of a whole one.
+fn shortened(config: &RunConfig) -> Result<RunConfig> {
+    let mut config = config.clone();
     let resolved = config.model.resolve(config.data.vocab_size().unwrap_or(1), config.train.length)?;
     let length = config.train.length;
     let sequence = training_flops(&resolved, length) as u128 * length as u128;
@@ -127,7 +127,7 @@ fn shorten(config: &mut RunConfig) -> Result<()> {
         config.train.batch_tokens = sequences * length;
         config.train.accumulation = 1;
     }
-    Ok(())
+    Ok(config)
 }
 
 #[cfg(test)]
@@ -135,25 +135,24 @@ mod tests {
     use super::*;
 
     /// A small model trained on so many tokens a step, as it is measured.
-    fn shortened(length: usize, batch_tokens: usize, accumulation: usize) -> Result<RunConfig> {
+    fn measured(length: usize, batch_tokens: usize, accumulation: usize) -> Result<RunConfig> {
         let text = format!(
             "name = \"x\"\n[data]\ncorpus = \"corpus\"\n[position]\nkind = \"rope\"\n\
              [model]\nlayers = 2\nwidth = 32\nheads = 2\n\
              [train]\nlength = {length}\nbatch_tokens = {batch_tokens}\naccumulation = {accumulation}\n"
         );
-        let mut config = RunConfig::from_table(text.parse().unwrap())?;
-        shorten(&mut config).map(|()| config)
+        shortened(&RunConfig::from_table(text.parse().unwrap())?)
     }
 
     #[test]
     fn a_step_that_takes_minutes_is_cut_to_whole_sequences() {
-        let train = shortened(32, 1 << 25, 1 << 15).unwrap().train;
+        let train = measured(32, 1 << 25, 1 << 15).unwrap().train;
         // 208,896 operations a token: 6 for each of 32,768 weights, and 12,288 of attention.
         let sequence = 32 * 208_896;
         assert_eq!((train.batch_tokens, train.accumulation), (32 * (100_000_000_000 / sequence), 1));
-        let train = shortened(32, 256, 2).unwrap().train;
+        let train = measured(32, 256, 2).unwrap().train;
         assert_eq!((train.batch_tokens, train.accumulation), (256, 2), "a short step stays as it is");
-        let error = shortened(1 << 15, 1 << 15, 1).unwrap_err();
+        let error = measured(1 << 15, 1 << 15, 1).unwrap_err();
         assert!(error.message().contains("a sequence of 32768 tokens takes too long"), "{error}");
     }
 }

@@ -203,12 +203,12 @@ impl Expansion<'_, '_> {
         let labels: Vec<String> = points.iter().map(|point| point.label.clone()).collect();
         let cell = self.config(points, &labels).and_then(|(config, content, left_out)| {
             let read = self.read_besides(&config)?;
-            let evaluation = evaluation_of(&config, &read)?;
-            Ok((config, content, evaluation, left_out))
+            let (hash, evaluation) = (config.run.hash_by_seed(&content)?, evaluation_of(&config, &read)?);
+            Ok((config, hash, evaluation, left_out))
         });
         for &seed in &self.study.seeds {
             let job = match &cell {
-                Ok((config, content, evaluation, _)) => self.job(config, content, evaluation, seed),
+                Ok((config, hash, evaluation, _)) => Ok(self.job(config, &hash(seed), evaluation, seed)),
                 Err(error) => Err(error.clone()),
             };
             let left_out = cell.as_ref().map_or_else(|_| Vec::new(), |(.., left_out)| left_out.clone());
@@ -267,13 +267,13 @@ impl Expansion<'_, '_> {
         Ok(read)
     }
 
-    /// The work of one seed; `content` is the hash of its data.
-    fn job(&self, config: &Config, content: &str, evaluation: &str, seed: u64) -> Result<Job> {
+    /// The work of one seed; `hash` is that of its config.
+    fn job(&self, config: &Config, hash: &str, evaluation: &str, seed: u64) -> Job {
         let mut config = config.clone();
         config.run.seed = seed;
-        let key = key_of(&config.run, &config.run.hash(content)?, self.device);
+        let key = key_of(&config.run, hash, self.device);
         config.run.name.clone_from(&key);
-        Ok(Job { key, evaluation: evaluation.to_owned(), config })
+        Job { key, evaluation: evaluation.to_owned(), config }
     }
 }
 

@@ -1,7 +1,9 @@
-//! What does not compare is refused before anything is run: losses of other tokens, and numbers of other text.
+//! Verdicts compare only what compares: the same tokens, or bits per byte of the same text.
 
 use super::study;
 use crate::common::Project;
+use crate::common::csv::Csv;
+use std::collections::BTreeMap;
 
 /// A study over tokenizers; `ranked` is its `best`.
 fn tokenizers(ranked: &str, more: &str) -> String {
@@ -13,8 +15,19 @@ fn tokenizers(ranked: &str, more: &str) -> String {
     )
 }
 
+/// The mean of a column over the rows of `direct` of each label, from `results.csv`.
+fn means(project: &Project, label: &str, column: &str) -> BTreeMap<String, f64> {
+    let csv = Csv::read(&project.text("runs/studies/two/results.csv"));
+    let [label, column, extend] = [label, column, "extend"].map(|name| csv.place(name));
+    let mut all: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    for row in csv.lines.iter().filter(|row| row[extend] == "direct") {
+        all.entry(row[label].clone()).or_default().push(row[column].parse().unwrap());
+    }
+    all.into_iter().map(|(label, values)| (label, values.iter().sum::<f64>() / values.len() as f64)).collect()
+}
+
 #[test]
-fn losses_of_other_tokens_are_refused() {
+fn losses_of_other_tokens_are_refused_and_bits_per_byte_are_ranked() {
     let project = Project::new();
     project.write("two.toml", &tokenizers("\"L\"", ""));
     let refused = study(&project, &["--dry-run"]).refused(2);
@@ -23,6 +36,15 @@ fn losses_of_other_tokens_are_refused() {
     project.write("two.toml", &tokenizers("\"L\"", claim).replace("best = \"L\"\n", ""));
     let refused = study(&project, &["--dry-run"]).refused(2);
     insta::assert_snapshot!("a_claim_over_tokenizers", refused);
+    let metric = "{ at = \"L\", metric = \"bits_per_byte\" }";
+    project.write("two.toml", &tokenizers(metric, ""));
+    let told = study(&project, &[]).done().stdout;
+    let means = means(&project, "tokenizer", "bpb");
+    assert_eq!(means.len(), 2, "{means:?}");
+    let (best, _) = means.iter().min_by(|a, b| a.1.total_cmp(b.1)).unwrap();
+    let first = told.lines().find(|line| line.starts_with("| 1 |")).unwrap_or_else(|| panic!("{told}"));
+    assert!(first.contains(best.as_str()), "{first}, {means:?}");
+    assert!(told.contains("seeds"), "{told}");
 }
 
 #[test]

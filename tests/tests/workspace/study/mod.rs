@@ -170,6 +170,7 @@ fn a_plan_of_ten_thousand_runs_is_shown_and_nothing_written() {
         outcome.stderr
     );
     assert_eq!(outcome.stdout.lines().filter(|line| line.contains("  open ")).count(), 10_000);
+    assert!(outcome.stdout.contains("of one run after the other, "), "{}", outcome.stdout);
     assert!(outcome.stdout.contains("at a time"), "{}", outcome.stderr);
     assert!(!project.exists("runs"));
 }

@@ -26,7 +26,7 @@ pub(in crate::attention) struct Cut {
     pub(in crate::attention) keys: usize,
     /// Query rows of a range of linear attention: below that, adding up first what each range will add up again is no longer little beside
     /// the work.
-    pub(in crate::attention) rows: usize,
+    pub(in crate::attention) linear_rows: usize,
 }
 
 /// The most query rows per task, a multiple of [`ROWS`]: they share the transpose of their keys.
@@ -44,7 +44,7 @@ pub(in crate::attention) fn task_rows(batch: usize, queries: usize) -> usize {
 }
 
 impl Cut {
-    const USUAL: Self = Self { pairs: 1 << 18, keys: 1024, rows: 16 * 64 };
+    const USUAL: Self = Self { pairs: 1 << 18, keys: 1024, linear_rows: 16 * 64 };
 
     /// Ranges of the keys that rows see, where it pays to give each head and range to a thread.
     pub(in crate::attention) fn keys(self, shape: &Shape, seen: Range<usize>) -> Option<Vec<Range<usize>>> {
@@ -110,7 +110,7 @@ pub(in crate::attention) mod tests {
 
     /// Cuts the calls of this thread as small as possible while `work` runs.
     pub(in crate::attention) fn cut_small<T>(work: impl FnOnce() -> T) -> T {
-        cut(Cut { pairs: 1, keys: LANES, rows: 64 }, work)
+        cut(Cut { pairs: 1, keys: LANES, linear_rows: 64 }, work)
     }
 
     /// Cuts the calls of this thread but forward.

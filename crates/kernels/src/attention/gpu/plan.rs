@@ -146,13 +146,14 @@ pub(in crate::attention) struct Tiles {
     pub(super) matrices: Option<Matrices>,
 }
 
-/// The most bytes that a cube may share, for tests of whole programs (`CONTRIBUTING.md`): `LONGWAVE_SHARED_MEMORY`, but for the long form.
+/// The most bytes that a cube may share, for tests of whole programs (`CONTRIBUTING.md`): `LONGWAVE_SHARED_MEMORY`, but for the long form, and
+/// never less than every device has.
 #[cfg(not(test))]
 fn memory() -> usize {
     static BYTES: LazyLock<usize> = LazyLock::new(|| {
         let is_long = env::var_os("LONGWAVE_GPU").is_some_and(|which| which == "all");
         let bytes = env::var("LONGWAVE_SHARED_MEMORY").ok().filter(|_| !is_long);
-        bytes.and_then(|bytes| bytes.parse().ok()).unwrap_or(usize::MAX)
+        bytes.and_then(|bytes| bytes.parse().ok()).unwrap_or(usize::MAX).max(16_384)
     });
     *BYTES
 }

@@ -21,7 +21,7 @@ pub(super) const CHUNK: usize = 64;
 /// The queries of each range of a head.
 fn ranges(shape: Shape) -> Vec<Range<usize>> {
     let Shape { batch, heads, queries, .. } = shape;
-    let least = Cut::current().rows;
+    let least = Cut::current().linear_rows;
     let parts = PIECES.div_ceil((batch * heads).max(1)).min(queries / least).max(1);
     let rows = queries.div_ceil(parts).next_multiple_of(CHUNK);
     (0..queries).step_by(rows.max(1)).map(|start| start..queries.min(start + rows)).collect()

@@ -24,6 +24,7 @@ pub(crate) enum Weighting {
     Nothing,
 }
 
+/// On a GPU all of them run with bounds checked: one kernel serves those with weights and without.
 pub(crate) const WEIGHTINGS: [Weighting; 3] = [Weighting::Mean, Weighting::Some, Weighting::Nothing];
 
 impl Weighting {

@@ -62,7 +62,7 @@ fn one_pair_by_hand() {
     }
 }
 
-/// Rows of one position, odd lengths, channels that vectors of 4, of 2 and of 1 divide, and all or some of them
+/// Rows of one position, odd lengths, channels that vectors of 4, of 2 and of 1 divide, whole lanes, and all or some of them
 /// turned.
 fn rotate_agrees(device: &Device) {
     for layout in [Layout::Half, Layout::Interleaved] {
@@ -74,6 +74,7 @@ fn rotate_agrees(device: &Device) {
             ([2, 3, 37, 10], 2, 10),
             ([2, 3, 37, 10], 1, 6),
             ([3, 2, 5, 7], 3, 2),
+            ([1, 2, 5, 35], 1, 32),
         ] {
             let [batch, heads, length, head_dim] = shape;
             let table = table(device, [rows, length, rotated], layout, 1.3);
@@ -130,6 +131,7 @@ fn split_agrees(device: &Device) {
         (Heads { query: 4, key_value: 2, head_dim: 16 }, 2, 37, 16),
         (Heads { query: 4, key_value: 2, head_dim: 6 }, 2, 37, 4),
         (Heads { query: 3, key_value: 3, head_dim: 5 }, 3, 70, 4),
+        (Heads { query: 2, key_value: 1, head_dim: 35 }, 1, 5, 32),
     ] {
         let q_table = table(device, [1, length, rotated], Layout::Half, 1.0);
         let k_table = table(device, [batch, length, rotated], Layout::Interleaved, 0.8);
@@ -229,10 +231,10 @@ fn gradients_of_parts(device: &Device) {
 
 #[test]
 fn the_number_of_threads_changes_no_bit() {
-    let heads = Heads { query: 2, key_value: 1, head_dim: 7 };
+    let heads = Heads { query: 2, key_value: 1, head_dim: 35 };
     let (batch, length) = (2, if cfg!(miri) { 5 } else { 150 });
     for layout in [Layout::Half, Layout::Interleaved] {
-        let table = table(&Device::flex(), [1, length, 4], layout, 1.0);
+        let table = table(&Device::flex(), [1, length, 32], layout, 1.0);
         let packed = numbers(1, batch * length * heads.packed());
         assert_threads_change_no_bit(&format!("{layout:?}"), &[packed], |inputs| {
             let packed = inputs[0].clone().reshape([batch, length, heads.packed()]);

@@ -1,4 +1,4 @@
-//! What the fused attention reads of two rotations is what plain operations read, block by block.
+//! What the fused attention reads is what plain operations read, block by block.
 
 mod described;
 mod reflected;

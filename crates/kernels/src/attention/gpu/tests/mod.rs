@@ -20,7 +20,7 @@ thread_local! {
 }
 
 /// The most bytes that a cube may share: those that a test asks for, or few. A driver in software compiles the kernels of shorter tiles
-/// in a fraction of the time; `selfcheck` and [`with_both_sides`] hold longer ones.
+/// in a fraction of the time. [`with_both_sides`] holds longer ones, and `selfcheck` where `LONGWAVE_SHARED_MEMORY` is not set.
 pub(super) fn memory() -> usize {
     MEMORY.get().unwrap_or(if is_long() { usize::MAX } else { LEAST })
 }

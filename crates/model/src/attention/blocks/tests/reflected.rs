@@ -37,10 +37,11 @@ fn read_at_once_as_block_by_block() {
             let what = format!("{encoding}, {log_n:?}, {queries:?}");
             assert_eq!(at_once(&reading, &queries), is_described, "{what}");
             let [fused, plain] = both_of(&reading, &Positions::range(0..LENGTH), queries, input());
+            // The output within an absolute bound, gradients relative to their largest.
             for (fused, plain) in fused[0].iter().zip(&plain[0]) {
                 assert!((fused - plain).abs() < 2e-5, "{what}: {fused} {plain}");
             }
-            for (fused, plain) in fused.iter().zip(&plain) {
+            for (fused, plain) in fused[1..].iter().zip(&plain[1..]) {
                 assert_near(&what, fused, plain, 2e-5);
             }
         }

@@ -2,7 +2,7 @@
 
 #![allow(clippy::float_cmp, reason = "the same number, not a near one")]
 
-use crate::common::{self, Project, trainer};
+use crate::common::{self, Project, row_of, trainer};
 use longwave_eval::{LastSeen, Protocol, ResultRow, Split};
 use serde_json::Value;
 
@@ -11,10 +11,6 @@ const RUN: &str = "runs/small-0";
 /// Evaluates the run, which must succeed, and gives the rows.
 fn eval(project: &Project, more: &[&str]) -> Vec<ResultRow> {
     project.ok(&[&["eval", RUN, "--device", "cpu", "--json"], more].concat()).rows()
-}
-
-fn of<'a>(rows: &'a [ResultRow], extend: &str, length: usize) -> &'a ResultRow {
-    rows.iter().find(|row| row.extend == extend && row.settings.length == length).unwrap()
 }
 
 #[test]
@@ -48,8 +44,8 @@ fn rows_tell_accuracy_bigrams_and_documents() {
     };
     assert!(parts(&rows[0]).len() > 1);
     assert!(rows.iter().all(|row| parts(row) == parts(&rows[0])));
-    let difference = of(&rows, "linear", 64).minus(of(&rows, "window_baseline", 64)).unwrap();
-    let apart = of(&rows, "linear", 64).nll() - of(&rows, "window_baseline", 64).nll();
+    let difference = row_of(&rows, "linear", 64).minus(row_of(&rows, "window_baseline", 64)).unwrap();
+    let apart = row_of(&rows, "linear", 64).nll() - row_of(&rows, "window_baseline", 64).nll();
     assert!((difference.mean - apart).abs() < 1e-12);
     let table = project.text(&format!("{RUN}/results.md"));
     assert!(table.contains("| Δ at 2L |") && table.contains("paired by document"), "{table}");
@@ -284,22 +280,22 @@ fn readings_are_compared_with_the_one_that_is_named() {
     let against = |method: &str| eval(&project, &[&asked[..], &["--against", method]].concat());
     let rows = against("ntk");
     for row in rows.iter().filter(|row| row.extend != "ntk") {
-        let ntk = of(&rows, "ntk", row.settings.length);
+        let ntk = row_of(&rows, "ntk", row.settings.length);
         let (difference, expected) = (row.difference.as_ref().unwrap(), row.minus(ntk).unwrap());
         assert_eq!((difference.nll, difference.nll_se), (expected.mean, expected.se));
         assert_eq!(difference.against["kind"], "ntk");
     }
-    assert!(of(&rows, "ntk", 64).difference.is_none());
+    assert!(row_of(&rows, "ntk", 64).difference.is_none());
     let file = format!("{RUN}/results.jsonl");
     let kept = project.read(&file);
     assert_eq!(against("ntk"), rows);
     assert_eq!(project.read(&file), kept, "nothing is written again");
     // Other readings stay as they are measured; only the difference is another.
     let other = against("{ kind = \"linear\" }");
-    assert_eq!((of(&other, "direct", 64).nll(), of(&other, "direct", 32).nll()), {
-        (of(&rows, "direct", 64).nll(), of(&rows, "direct", 32).nll())
+    assert_eq!((row_of(&other, "direct", 64).nll(), row_of(&other, "direct", 32).nll()), {
+        (row_of(&rows, "direct", 64).nll(), row_of(&rows, "direct", 32).nll())
     });
-    assert_eq!(of(&other, "direct", 64).difference.as_ref().unwrap().against["kind"], "linear");
+    assert_eq!(row_of(&other, "direct", 64).difference.as_ref().unwrap().against["kind"], "linear");
 
     let report = |more: &[&str]| {
         project.ok(&[&["report", RUN], more].concat());

@@ -141,7 +141,7 @@ fn other_text_makes_rows_of_its_own() {
     assert_eq!((identities(&own), others.len()), (identities(&before), 4));
     let baseline =
         |rows: &[ResultRow]| rows.iter().find(|row| row.extend == "window_baseline").unwrap().clone();
-    let ntk = others.iter().find(|row| row.extend == "ntk" && row.settings.length == 64).unwrap();
+    let ntk = row_of(&others, "ntk", 64);
     assert!(ntk.difference.is_some() && ntk.minus(&baseline(&own)).is_none());
     assert_eq!((&ntk.config_hash, ntk.corpus.as_deref()), (&before[0].config_hash, Some("../other")));
 }

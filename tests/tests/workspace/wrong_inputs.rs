@@ -1,9 +1,9 @@
 //! Wrong inputs of every command, and what the user reads: a snapshot each, with a hint.
 
-use crate::common::{CONFIG, Project};
+use crate::common::{CONFIG, Project, files};
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const RUN: &str = "runs/small-0";
 
@@ -215,20 +215,14 @@ fn of_commands_on_a_run() {
 
 /// The messages of all snapshots, by the name of the wrong input.
 fn messages(folder: &Path) -> BTreeMap<String, String> {
-    let mut found = BTreeMap::new();
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            found.extend(messages(&path));
-        } else if path.extension().is_some_and(|extension| extension == "snap") {
-            let text = fs::read_to_string(&path).unwrap();
-            let message = text.splitn(3, "---\n").nth(2).unwrap_or_default();
-            if message.contains("error: ") {
-                found.insert(path.file_stem().unwrap().to_string_lossy().into_owned(), message.to_owned());
-            }
-        }
-    }
-    found
+    let message = |path: &Path| {
+        let text = fs::read_to_string(path).unwrap();
+        let message = text.splitn(3, "---\n").nth(2).filter(|message| message.contains("error: "))?;
+        Some((path.file_stem().unwrap().to_string_lossy().into_owned(), message.to_owned()))
+    };
+    let paths = files(folder).into_iter().map(PathBuf::from);
+    let snapshots = paths.filter(|path| path.extension().is_some_and(|extension| extension == "snap"));
+    snapshots.filter_map(|path| message(&path)).collect()
 }
 
 #[test]

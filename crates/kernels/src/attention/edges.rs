@@ -19,14 +19,20 @@ on_devices! {
     minus_infinity_by_distance_hides_keys => distances_without_keys,
 }
 
-/// What an operation gives on a device, and its reference on the CPU.
-fn both<const D: usize>(
+/// What a case gives on a device, and its reference on the CPU, with minus infinity at these places of the bias.
+fn with_hidden(
     device: &Device,
-    inputs: &[Vec<f32>],
-    operation: impl Fn(&[Tensor<1>]) -> Tensor<D>,
+    case: &Case,
+    kind: BiasKind,
+    hidden: impl Fn(usize) -> bool,
 ) -> [Differentiated; 2] {
-    let reference = |x: &[Tensor<1>]| by_reference(|| operation(x));
-    [differentiate(device, inputs, &operation), differentiate(&Device::flex(), inputs, reference)]
+    let mut inputs = case.inputs(kind);
+    for (_, x) in inputs[3].iter_mut().enumerate().filter(|(index, _)| hidden(*index)) {
+        *x = f32::NEG_INFINITY;
+    }
+    let fused = |inputs: &[Tensor<1>]| case.fused(kind, inputs);
+    let reference = |inputs: &[Tensor<1>]| by_reference(|| fused(inputs));
+    [differentiate(device, &inputs, fused), differentiate(&Device::flex(), &inputs, reference)]
 }
 
 #[test]
@@ -75,11 +81,7 @@ fn rows_without_keys(device: &Device) {
     let hidden = |index: usize| empty(index / keys % queries);
     for border in [None, Some(9)] {
         let case = Case { border, ..PLAIN };
-        let mut inputs = case.inputs(BiasKind::Block);
-        for (_, x) in inputs[3].iter_mut().enumerate().filter(|(index, _)| hidden(*index)) {
-            *x = f32::NEG_INFINITY;
-        }
-        let [fused, expected] = both(device, &inputs, |inputs| case.fused(BiasKind::Block, inputs));
+        let [fused, expected] = with_hidden(device, &case, BiasKind::Block, hidden);
         assert_alike("rows", &fused, &expected, ROUNDING);
         let ((output, gradients), (_, expected_gradients)) = (fused, expected);
         let of_rows = output.iter().enumerate();
@@ -100,11 +102,7 @@ fn distances_without_keys(device: &Device) {
         |index: usize| index / distances + 1 < PLAIN.shape.heads && index % distances > index / distances;
     for border in [None, Some(9)] {
         let case = Case { border, ..PLAIN };
-        let mut inputs = case.inputs(BiasKind::ByDistance);
-        for (_, x) in inputs[3].iter_mut().enumerate().filter(|(index, _)| hidden(*index)) {
-            *x = f32::NEG_INFINITY;
-        }
-        let [fused, expected] = both(device, &inputs, |inputs| case.fused(BiasKind::ByDistance, inputs));
+        let [fused, expected] = with_hidden(device, &case, BiasKind::ByDistance, hidden);
         assert_alike("distances", &fused, &expected, ROUNDING);
         let mut of_table = fused.1[3].iter().enumerate();
         assert!(of_table.all(|(index, x)| x.is_finite() && (!hidden(index) || *x == 0.0)));

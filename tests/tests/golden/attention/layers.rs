@@ -41,7 +41,7 @@ pub(super) fn extended(case: &Case) -> Reading {
     {
         return scaled;
     }
-    // Log-n is refused where no selected layer sees further than L: nothing is scaled there.
+    // An extension refuses log-n where none of its layers sees more than L tokens: the logits have no factor there.
     applied(common, &reading, lengths).unwrap()
 }
 

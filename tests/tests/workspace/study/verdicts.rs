@@ -1,7 +1,7 @@
 //! What a study may conclude: each verdict beside one that is worked out here from the rows.
 
 use super::{STUDY, project, store, study};
-use crate::common::{Project, rows_files, text};
+use crate::common::{Project, row_of, rows_files, text};
 use longwave_eval::ResultRow;
 use longwave_eval::row::read_rows;
 use std::collections::BTreeMap;
@@ -309,7 +309,7 @@ fn encodings_are_compared_each_at_its_best_rate() {
             std::fs::read_to_string(folder.join("config.toml")).unwrap().parse().unwrap();
         let trained_at = config["train"]["learning_rate"].as_float().unwrap();
         let rate = RATES.into_iter().find(|rate| rate.parse() == Ok(trained_at)).unwrap();
-        let row = rows.iter().find(|row| row.settings.length == 64 && row.extend == "direct").unwrap();
+        let row = row_of(&rows, "direct", 64);
         let seed = row.seed as usize;
         let metrics = folder.join("metrics.jsonl");
         let lines = std::fs::read_to_string(&metrics).unwrap();

@@ -6,8 +6,9 @@ use super::{UNITS, UNITS_A_SIDE, WIDEST};
 use crate::Precision;
 use burn_cubecl::cubecl::ir::features::MmaConfig;
 use burn_cubecl::cubecl::ir::{DeviceProperties, ElemType, FloatKind};
+use std::env;
 #[cfg(not(test))]
-use std::{env, sync::LazyLock};
+use std::sync::LazyLock;
 
 /// The queries, and the keys, of a tile: as many as the shared memory of a device allows.
 const SIDES: [usize; 2] = [64, 32];
@@ -146,14 +147,21 @@ pub(in crate::attention) struct Tiles {
     pub(super) matrices: Option<Matrices>,
 }
 
+/// What every device lets a cube share, in bytes: tiles are of the shorter side.
+pub(super) const LEAST: usize = 16_384;
+
+/// Whether tests run in their long form.
+pub(super) fn is_long() -> bool {
+    env::var_os("LONGWAVE_GPU").is_some_and(|which| which == "all")
+}
+
 /// The most bytes that a cube may share, for tests of whole programs (`CONTRIBUTING.md`): `LONGWAVE_SHARED_MEMORY`, but for the long form, and
 /// never less than every device has.
 #[cfg(not(test))]
 fn memory() -> usize {
     static BYTES: LazyLock<usize> = LazyLock::new(|| {
-        let is_long = env::var_os("LONGWAVE_GPU").is_some_and(|which| which == "all");
-        let bytes = env::var("LONGWAVE_SHARED_MEMORY").ok().filter(|_| !is_long);
-        bytes.and_then(|bytes| bytes.parse().ok()).unwrap_or(usize::MAX).max(16_384)
+        let bytes = env::var("LONGWAVE_SHARED_MEMORY").ok().filter(|_| !is_long());
+        bytes.and_then(|bytes| bytes.parse().ok()).unwrap_or(usize::MAX).max(LEAST)
     });
     *BYTES
 }

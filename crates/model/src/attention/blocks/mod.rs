@@ -7,7 +7,6 @@
 
 use super::rotations::Rotations;
 use super::sink::{by_head, scaled, sink};
-use super::watched::Probabilities;
 use burn::tensor::{Bool, Tensor, TensorData};
 use longwave_kernels::device::constant;
 use longwave_kernels::{Normaliser, Softmax, normalise, repeat_heads, rotate};
@@ -16,7 +15,28 @@ use longwave_position::frequency::Side;
 use longwave_position::reading::{AttentionKind, LogN, entropy_factor};
 use longwave_position::{Positions, Reading};
 use std::convert::Infallible;
+use std::ops::Range;
 use std::sync::Arc;
+
+/// What some queries of a layer give to keys.
+#[derive(Clone, Debug)]
+pub struct Probabilities<'a> {
+    /// The layer, from 0.
+    pub layer: usize,
+    pub queries: Range<usize>,
+    /// The place of the first key in the text; the others follow.
+    pub first_key: usize,
+    /// `[batch, heads, queries, keys]`. Those of a query add up to 1, or to less where a sink or the rest of a stick takes
+    /// the others; a hidden key has 0.
+    pub values: &'a Tensor<4>,
+    /// What they are made of, of the same shape: minus infinity where a query does not see a key, whatever hides it.
+    pub logits: &'a Tensor<4>,
+    /// q `[batch, heads, queries, d]` of these queries and k `[batch, heads, keys, d]` of the keys, before they are turned.
+    pub projected: &'a [Tensor<4>; 2],
+    /// The same as scores multiply them, at their positions: for each pair of maps of the layer's geometry, which
+    /// [`Selector::entry`](longwave_position::encoding::Selector::entry) chooses by the positions of a query and a key.
+    pub mapped: &'a [[Tensor<4>; 2]],
+}
 
 /// Sees what a block of queries gives to keys, with places among the rows at hand; its error ends the pass.
 pub(super) type See<'a, E> = dyn FnMut(Probabilities<'_>) -> Result<(), E> + 'a;

@@ -4,6 +4,8 @@
 //! attention of every layer a second time, from the same input with the same hooks, one block of queries at a time
 //! ([`super::blocks`]): whatever the encoding, the geometry and the mask, memory grows with the length and not with its square.
 
+pub use super::blocks::Probabilities;
+
 use super::blocks::{See, attention_seen};
 use super::{Attention, Rotations};
 use crate::gpt::{Gpt, Pass, Place};
@@ -15,27 +17,6 @@ use longwave_position::encoding::Rows;
 use longwave_position::layout::TextLayout;
 use longwave_position::reading::AttentionKind;
 use longwave_position::sampling::segments::Segments;
-use std::ops::Range;
-
-/// What some queries of a layer give to keys.
-#[derive(Clone, Debug)]
-pub struct Probabilities<'a> {
-    /// The layer, from 0.
-    pub layer: usize,
-    pub queries: Range<usize>,
-    /// The place of the first key in the text; the others follow.
-    pub first_key: usize,
-    /// `[batch, heads, queries, keys]`. Those of a query add up to 1, or to less where a sink or the rest of a stick takes
-    /// the others; a hidden key has 0.
-    pub values: &'a Tensor<4>,
-    /// What they are made of, of the same shape: minus infinity where a query does not see a key, whatever hides it.
-    pub logits: &'a Tensor<4>,
-    /// q `[batch, heads, queries, d]` of these queries and k `[batch, heads, keys, d]` of the keys, before they are turned.
-    pub projected: &'a [Tensor<4>; 2],
-    /// The same as scores multiply them, at their positions: for each pair of maps of the layer's geometry, which
-    /// [`Selector::entry`](longwave_position::encoding::Selector::entry) chooses by the positions of a query and a key.
-    pub mapped: &'a [[Tensor<4>; 2]],
-}
 
 /// Looks at the probabilities of some queries; an error ends the pass.
 pub type WatchAttention<'a> = dyn FnMut(&Probabilities<'_>) -> Result<()> + 'a;

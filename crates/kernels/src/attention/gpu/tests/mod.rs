@@ -4,6 +4,7 @@ mod matrices;
 mod split;
 
 use crate::Precision;
+use crate::attention::gpu::plan::{LEAST, is_long};
 use crate::attention::spec::Shape;
 use crate::attention::tests::{self, BIAS_KINDS, BiasKind, Case, Lie};
 use crate::attention::{Attention, attention};
@@ -11,9 +12,6 @@ use crate::machine::device::adapter;
 use crate::testing::{list, tensor};
 use burn::tensor::Tensor;
 use std::cell::Cell;
-
-/// What every device lets a cube share, in bytes: tiles are of the shorter side.
-const LEAST: usize = 16_384;
 
 thread_local! {
     static MEMORY: Cell<Option<usize>> = const { Cell::new(None) };
@@ -30,10 +28,6 @@ pub(super) fn memory() -> usize {
 fn some<T>(first: usize, cases: impl IntoIterator<Item = T>) -> impl Iterator<Item = T> {
     let [first, step] = if is_long() { [0, 1] } else { [first, 6] };
     cases.into_iter().skip(first).step_by(step)
-}
-
-fn is_long() -> bool {
-    std::env::var_os("LONGWAVE_GPU").is_some_and(|which| which == "all")
 }
 
 /// Runs a test with tiles of either side: with all memory that the device has, and with what every device has.

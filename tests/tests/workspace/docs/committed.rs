@@ -130,7 +130,8 @@ fn the_tables_of_committed_studies_follow_from_their_results() {
         let sections = text.split("\n## ").skip(1);
         let tables = sections.filter_map(|section| Some((Title::read(section.lines().next()?)?, section)));
         let compared: usize = tables.map(|(title, section)| compare(&study, &title, section)).sum();
-        assert!(compared >= 100, "{name}: only {compared} numbers were compared");
+        // The smallest study has twelve models, two readings and four lengths.
+        assert!(compared >= 96, "{name}: only {compared} numbers were compared");
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the tests of every operation share: inputs, gradients, comparisons.
 
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{DType, Device, Tensor, TensorData};
 use std::cell::Cell;
 
 /// Numbers in [-1, 1), a fixed sequence for each seed.
@@ -26,14 +26,14 @@ pub(crate) fn tensor<const D: usize>(seed: u64, shape: [usize; D], device: &Devi
 }
 
 pub(crate) fn list<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
-    tensor.into_data().try_to_vec().unwrap()
+    tensor.cast(DType::F32).into_data().try_to_vec().unwrap()
 }
 
 /// The same numbers in rows of which each is followed by a gap (of NaN), as runtimes that pad rows allocate them.
 pub(crate) fn padded<const D: usize>(x: Tensor<D>) -> Tensor<D> {
     let mut gap = x.dims();
     let columns = std::mem::replace(&mut gap[D - 1], 64);
-    let gap = Tensor::full(gap, f32::NAN, &x.device());
+    let gap = Tensor::full(gap, f32::NAN, (&x.device(), x.dtype()));
     Tensor::cat(vec![x, gap], D - 1).slice_dim(D - 1, 0..columns)
 }
 
@@ -46,11 +46,21 @@ pub(crate) fn differentiate<const D: usize>(
     inputs: &[Vec<f32>],
     operation: impl Fn(&[Tensor<1>]) -> Tensor<D>,
 ) -> Differentiated {
+    differentiate_in(DType::F32, device, inputs, operation)
+}
+
+/// [`differentiate`] in a precision, from the same numbers.
+pub(crate) fn differentiate_in<const D: usize>(
+    dtype: DType,
+    device: &Device,
+    inputs: &[Vec<f32>],
+    operation: impl Fn(&[Tensor<1>]) -> Tensor<D>,
+) -> Differentiated {
     let device = device.clone().autodiff();
     let leaves: Vec<Tensor<1>> =
-        inputs.iter().map(|values| flat(values.clone(), &device).require_grad()).collect();
+        inputs.iter().map(|values| flat(values.clone(), &device).cast(dtype).require_grad()).collect();
     let output = operation(&leaves);
-    let weights = tensor(99, output.dims(), &device);
+    let weights = tensor(99, output.dims(), &device).cast(output.dtype());
     let gradients = (output.clone() * weights).sum().backward();
     let gradients = leaves
         .iter()
@@ -118,7 +128,7 @@ pub(crate) fn assert_matches<const D: usize>(
 }
 
 /// Asserts that a fused operation and its gradients match the reference, that a second run gives the same bits,
-/// and that the gradients match central differences.
+/// and that the gradients match central differences of the reference, in float64.
 #[track_caller]
 pub(crate) fn assert_matches_on<const D: usize>(
     device: &Device,
@@ -127,12 +137,13 @@ pub(crate) fn assert_matches_on<const D: usize>(
     fused: impl Fn(&[Tensor<1>]) -> Tensor<D>,
     reference: impl Fn(&[Tensor<1>]) -> Tensor<D>,
 ) {
-    let gradients = assert_matches_reference_on(device, what, inputs, &fused, reference);
+    let gradients = assert_matches_reference_on(device, what, inputs, &fused, &reference);
     for (index, gradient) in gradients.iter().enumerate() {
-        let slope = central_difference(device, inputs, index, &fused);
+        let slope = central_difference(inputs, index, &reference);
         let direction = numbers(7, gradient.len());
         let along: f64 = gradient.iter().zip(&direction).map(|(g, d)| f64::from(*g) * f64::from(*d)).sum();
-        let tolerance = 2e-3 * (1.0 + along.abs() + (gradient.len() as f64).sqrt() * 0.1);
+        let largest = gradient.iter().fold(1.0_f64, |largest, x| largest.max(f64::from(x.abs())));
+        let tolerance = f64::from(ROUNDING[1]) * largest * (1.0 + (gradient.len() as f64).sqrt());
         assert!(
             (slope - along).abs() < tolerance,
             "{what}: input {index} has slope {slope}, its gradient says {along}"
@@ -141,10 +152,23 @@ pub(crate) fn assert_matches_on<const D: usize>(
 }
 
 /// Asserts that a fused operation and its gradients match the reference, and that a second run gives the same bits: all
-/// that can be said of an operation with kinks. Gives the gradients. The reference is computed on the CPU: for a GPU in software, a driver
-/// compiles burn's products for longer than the fused kernels.
+/// that can be said of an operation with kinks. Gives the gradients. The reference is computed in float64, so that what is apart is the
+/// fused form's alone, and on the CPU.
 #[track_caller]
 pub(crate) fn assert_matches_reference_on<const D: usize>(
+    device: &Device,
+    what: &str,
+    inputs: &[Vec<f32>],
+    fused: impl Fn(&[Tensor<1>]) -> Tensor<D>,
+    reference: impl Fn(&[Tensor<1>]) -> Tensor<D>,
+) -> Vec<Vec<f32>> {
+    assert_matches_within(ROUNDING, device, what, inputs, fused, reference)
+}
+
+/// [`assert_matches_reference_on`] with other tolerances than [`ROUNDING`].
+#[track_caller]
+pub(crate) fn assert_matches_within<const D: usize>(
+    tolerances: [f32; 2],
     device: &Device,
     what: &str,
     inputs: &[Vec<f32>],
@@ -155,9 +179,9 @@ pub(crate) fn assert_matches_reference_on<const D: usize>(
     let differentiated = differentiate(device, inputs, &fused);
     assert!(crate::op::calls() > calls, "{what}: the fused form did not run");
     let calls = crate::op::calls();
-    let expected = differentiate(&Device::flex(), inputs, reference);
+    let expected = differentiate_in(DType::F64, &Device::flex(), inputs, reference);
     assert_eq!(crate::op::calls(), calls, "{what}: the reference ran a fused form");
-    assert_alike(what, &differentiated, &expected, ROUNDING);
+    assert_alike(what, &differentiated, &expected, tolerances);
     let again = differentiate(device, inputs, &fused);
     assert!(bits(&differentiated) == bits(&again), "{what}: a second run differs");
 
@@ -170,29 +194,24 @@ pub(crate) fn assert_matches_reference_on<const D: usize>(
     gradients
 }
 
-/// The slope of the weighted output when input `index` moves along a fixed direction.
+/// The slope of the weighted output when input `index` moves along a fixed direction, in float64.
 fn central_difference<const D: usize>(
-    device: &Device,
     inputs: &[Vec<f32>],
     index: usize,
     operation: impl Fn(&[Tensor<1>]) -> Tensor<D>,
 ) -> f64 {
-    let step = 1.0 / 256.0;
-    let direction = numbers(7, inputs[index].len());
-    let value = |step: f32| {
-        let moved: Vec<Tensor<1>> = inputs
-            .iter()
-            .enumerate()
-            .map(|(other, values)| {
-                let moved = values.iter().zip(&direction).map(|(x, d)| x + step * d).collect();
-                flat(if other == index { moved } else { values.clone() }, device)
-            })
-            .collect();
+    let step = 2.0_f64.powi(-16);
+    let device = Device::flex();
+    let wide = |values: Vec<f32>| flat(values, &device).cast(DType::F64);
+    let direction = wide(numbers(7, inputs[index].len()));
+    let value = |step: f64| {
+        let mut moved: Vec<_> = inputs.iter().map(|values| wide(values.clone())).collect();
+        moved[index] = moved[index].clone() + direction.clone().mul_scalar(step);
         let output = operation(&moved);
-        let weights = list(tensor(99, output.dims(), device));
-        list(output).iter().zip(weights).map(|(x, w)| f64::from(*x) * f64::from(w)).sum::<f64>()
+        let weights = tensor(99, output.dims(), &device).cast(DType::F64);
+        (output * weights).sum().into_scalar::<f64>()
     };
-    (value(step) - value(-step)) / f64::from(2.0 * step)
+    (value(step) - value(-step)) / (2.0 * step)
 }
 
 thread_local! {

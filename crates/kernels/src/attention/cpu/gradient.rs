@@ -19,7 +19,7 @@ use std::ops::Range;
 pub(super) struct QueryRows {
     /// The logs of the sums of exp(logits), `[batch, heads, queries]`.
     log_sums: Vec<f32>,
-    /// Their gradient, if they have one.
+    /// Their gradient, if they have one: those of a softmax do.
     gradient: Option<Vec<f32>>,
     /// The gradient of the output, `[batch, heads, queries, value_dim]`.
     output: View<4>,
@@ -36,7 +36,9 @@ impl QueryRows {
             tensor_of(zeros(batch * heads * queries * value_dim), [batch, heads, queries, value_dim])
         });
         let numbers = |tensor: &FlexTensor| values(tensor).into_owned();
-        let gradient = of_log_sums.as_ref().map(numbers);
+        // A softmax's always have one, 0 where nothing reads them: sums over a row's logits are corrected by it.
+        let none = || operands.normaliser.is_softmax().then(|| zeros(batch * heads * queries));
+        let gradient = of_log_sums.as_ref().map(numbers).or_else(none);
         Self { log_sums: numbers(log_sums), gradient, output: View::new(&output) }
     }
 

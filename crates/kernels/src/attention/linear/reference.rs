@@ -100,7 +100,7 @@ pub(super) fn linear_attention(
         }
     }
     if outputs.is_empty() {
-        return Tensor::zeros([batch, heads, count, v.dims()[3]], &v.device());
+        return Tensor::zeros([batch, heads, count, v.dims()[3]], (&v.device(), v.dtype()));
     }
     Tensor::cat(outputs, 2)
 }

@@ -244,7 +244,7 @@ impl<P: Power> Normaliser for Entmax<P> {
             let total = weights.sum_dim(3).sub_scalar(1.0).mask_fill(none.clone(), 0.0);
             total / slopes.sum_dim(3).mask_fill(none.clone(), 1.0).detach()
         };
-        let mut below = none.clone().float().mul_scalar(0.0);
+        let mut below = none.clone().float().cast(under.dtype()).mul_scalar(0.0);
         for _ in 0..PLAIN_STEPS {
             below = below.clone() + step(under.clone().detach(), &below);
         }

@@ -152,11 +152,14 @@ impl Normaliser for Lssar {
 
     fn plain(&self, logits: Tensor<4>, first: usize) -> Tensor<4> {
         let [_, _, queries, _] = logits.dims();
-        let visible = logits.clone().detach().greater_elem(f32::MIN).float().sum_dim(3);
+        let dtype = logits.dtype();
+        let visible = logits.clone().detach().greater_elem(f32::MIN).float().cast(dtype).sum_dim(3);
         let a = log_sigmoid(logits.clamp_min(LEAST).neg()).neg();
         let a = a.clone() / a.sum_dim(3).add_scalar(EPS);
         let Some(power) = self.power else { return a };
-        let off = of_places([queries, 1], first, |query, _| query >= FIRST_QUERIES, &a.device()).float();
+        let off = of_places([queries, 1], first, |query, _| query >= FIRST_QUERIES, &a.device())
+            .float()
+            .cast(dtype);
         let above = (a * visible - off).clamp_min(0.0);
         let most = above.clone().detach().max_dim(3);
         let most = most.clone().mask_fill(most.lower_equal_elem(0.0), 1.0);

@@ -179,14 +179,18 @@ impl Normaliser for StickBreaking {
         let logits = logits.clamp_min(LEAST);
         let z = if self.attend_current { logits } else { logits.mask_fill(own.clone(), LEAST) };
         let left = log_sigmoid(z.clone().neg());
-        let mut newer = Tensor::zeros([batch, heads, queries, 1], &device);
+        let mut newer = Tensor::zeros([batch, heads, queries, 1], (&device, left.dtype()));
         if keys > 1 {
             // Newest first, and without the key itself.
             let sums = left.clone().flip([3]).cumsum(3).slice_dim(3, 0..keys - 1);
             newer = Tensor::cat(vec![newer, sums], 3).flip([3]);
         }
         let weights = (log_sigmoid(z) + newer).exp();
-        if self.rest_to_own { weights + left.sum_dim(3).exp() * own.float() } else { weights }
+        if !self.rest_to_own {
+            return weights;
+        }
+        let rest = left.sum_dim(3).exp();
+        weights + rest.clone() * own.float().cast(rest.dtype())
     }
 
     fn reads_logits(&self) -> bool {

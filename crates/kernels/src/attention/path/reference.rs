@@ -56,7 +56,7 @@ pub(super) fn path_attention(
         plain_softmax(logits.mask_fill(hidden, f32::NEG_INFINITY)).matmul(v)
     };
     match queries {
-        0 => Tensor::zeros([batch, heads, 0, v.dims()[3]], &device),
+        0 => Tensor::zeros([batch, heads, 0, v.dims()[3]], (&device, v.dtype())),
         _ => Tensor::cat((0..queries).step_by(rows).map(block).collect(), 2),
     }
 }
@@ -115,7 +115,10 @@ impl Text {
             columns.push(if earlier == 0 {
                 column
             } else {
-                Tensor::cat(vec![Tensor::zeros([batch * heads, earlier, chunk], &q.device()), column], 1)
+                Tensor::cat(
+                    vec![Tensor::zeros([batch * heads, earlier, chunk], (&q.device(), q.dtype())), column],
+                    1,
+                )
             });
             walking = Some(rows - taken.slice_dim(2, chunk..chunk + dim));
         }
@@ -147,7 +150,9 @@ fn filled(x: Tensor<4>, zeros: [usize; 2]) -> Tensor<4> {
         return x;
     }
     let [batch, heads, _, channels] = x.dims();
-    let rows = |rows: usize| (rows > 0).then(|| Tensor::zeros([batch, heads, rows, channels], &x.device()));
+    let rows = |rows: usize| {
+        (rows > 0).then(|| Tensor::zeros([batch, heads, rows, channels], (&x.device(), x.dtype())))
+    };
     let (before, after) = (rows(zeros[0]), rows(zeros[1]));
     Tensor::cat(before.into_iter().chain([x]).chain(after).collect(), 2)
 }
@@ -156,11 +161,12 @@ fn filled(x: Tensor<4>, zeros: [usize; 2]) -> Tensor<4> {
 /// diagonal are inverted, two of them joined, and so on. A series in powers of n would cancel digits away.
 fn inverse(n: Tensor<4>) -> Tensor<4> {
     let (size, device) = (n.dims()[3], n.device());
-    let identity = Tensor::<2>::eye(size, &device).unsqueeze::<4>();
-    let mut inverse = identity - n.clone() * between(1, size, &device);
+    let identity = Tensor::<2>::eye(size, &device).cast(n.dtype()).unsqueeze::<4>();
+    let joining = |half: usize| n.clone() * between(half, size, &device).cast(n.dtype());
+    let mut inverse = identity - joining(1);
     let mut half = 2;
     while half < size {
-        let joins = n.clone() * between(half, size, &device);
+        let joins = joining(half);
         inverse = inverse.clone() - inverse.clone().matmul(joins).matmul(inverse);
         half *= 2;
     }

@@ -115,7 +115,7 @@ impl ScoreTerm for GatedSlopes {
     fn block(&self, sight: &Sight, [queries, keys]: [usize; 2], device: &Device) -> Option<Tensor<4>> {
         let slopes = self.of_pairs()?;
         let distances = sight.distances_of(queries, keys, |n| -n.max(0) as f32);
-        Some(Tensor::<4>::from_data(distances, device) * slopes)
+        Some(Tensor::<4>::from_data(distances, (device, slopes.dtype())) * slopes)
     }
 
     fn on_cpu<'a>(&'a self, inputs: &'a [FlexTensor], _: f64) -> Box<dyn TileTerm + 'a> {

@@ -26,7 +26,10 @@ impl ScoreTerm for Slopes {
     fn block(&self, sight: &Sight, [queries, keys]: [usize; 2], device: &Device) -> Option<Tensor<4>> {
         let distances = sight.distances_of(queries, keys, |n| n.max(0) as f32);
         let heads = self.0.dims()[0];
-        Some(Tensor::<4>::from_data(distances, device) * self.0.clone().neg().reshape([1, heads, 1, 1]))
+        Some(
+            Tensor::<4>::from_data(distances, (device, self.0.dtype()))
+                * self.0.clone().neg().reshape([1, heads, 1, 1]),
+        )
     }
 
     fn on_cpu<'a>(&'a self, inputs: &'a [FlexTensor], _: f64) -> Box<dyn TileTerm + 'a> {

@@ -16,6 +16,6 @@ pub(super) fn dropout<const D: usize>(x: Tensor<D>, share: Share, key: StreamKey
         }
     }
     mask.truncate(count);
-    let mask = Tensor::from_data(TensorData::new(mask, shape), &x.device());
+    let mask = Tensor::from_data(TensorData::new(mask, shape), (&x.device(), x.dtype()));
     x * mask
 }

@@ -79,12 +79,12 @@ fn plain(q: &Tensor<4>, k: &Tensor<4>, gates: &Tensor<4>, first: usize) -> Tenso
         }
         columns.push(pairs);
         if end < rows {
-            columns.push(Tensor::zeros([batch, heads, count, rows - end], &device));
+            columns.push(Tensor::zeros([batch, heads, count, rows - end], (&device, k.dtype())));
         }
         Tensor::cat(columns, 3)
     };
     match queries {
-        0 => Tensor::zeros([batch, heads, 0, rows], &device),
+        0 => Tensor::zeros([batch, heads, 0, rows], (&device, q.dtype())),
         _ => Tensor::cat((0..queries).step_by(PLAIN_ROWS).map(block).collect(), 2),
     }
 }

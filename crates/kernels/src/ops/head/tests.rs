@@ -76,7 +76,7 @@ pub(crate) fn plain(given: &[Tensor<1>], shape: [usize; 4], turned: bool, weight
     let losses = crate::ops::cross_entropy::plain(logits, targets(rows, shape[3], &device));
     match weighting.weights(rows, &device) {
         None => losses.mean(),
-        Some(weights) => (losses * weights).sum(),
+        Some(weights) => (losses.clone() * weights.cast(losses.dtype())).sum(),
     }
 }
 

@@ -33,8 +33,8 @@ pub(crate) fn rotate(x: Tensor<4>, table: &RotationTable) -> Tensor<4> {
         return x;
     }
     let half = rotated / 2;
-    let cos: Tensor<4> = table.cos.clone().unsqueeze_dim(1);
-    let sin: Tensor<4> = table.sin.clone().unsqueeze_dim(1);
+    let [cos, sin] =
+        [&table.cos, &table.sin].map(|angles| angles.clone().cast(x.dtype()).unsqueeze_dim::<4>(1));
     let front = x.clone().slice_dim(3, 0..rotated);
     let (a, b) = match table.layout {
         Layout::Half => (front.clone().slice_dim(3, 0..half), front.slice_dim(3, half..rotated)),

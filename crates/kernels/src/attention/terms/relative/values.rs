@@ -25,7 +25,10 @@ impl ScoreTerm for Values {
     fn plain_to_output(&self, sight: &Sight, weights: Tensor<4>, output: Tensor<4>) -> Tensor<4> {
         let [batch, heads, queries, keys] = weights.dims();
         let chosen = self.0.chosen(sight, [batch, heads, queries, keys], &weights);
-        let none = Tensor::zeros([batch, heads, queries, self.0.vectors.dims()[1]], &weights.device());
+        let none = Tensor::zeros(
+            [batch, heads, queries, self.0.vectors.dims()[1]],
+            (&weights.device(), weights.dtype()),
+        );
         let sums = none.scatter(3, chosen, weights, IndexingUpdateOp::Add);
         output + sums.matmul(self.0.vectors.clone().unsqueeze::<4>())
     }

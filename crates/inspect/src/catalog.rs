@@ -6,7 +6,6 @@ use longwave_kernels::Bias;
 use longwave_position::encoding::{Dimensions, Extrapolation, LayerInput, QueryBlock, Rows};
 use longwave_position::encodings::{self, Encoding};
 use longwave_position::extensions::{self, common, examples};
-use longwave_position::frequency::Side;
 use longwave_position::reading::LogN;
 use longwave_position::{
     EncodingConfig, ExtensionConfig, Init, Lengths, ParameterSpec, PositionConfig, Positions,
@@ -139,6 +138,8 @@ pub fn acts(encoding: &Encoding, sizes: &Dimensions) -> Vec<HookPoint> {
     };
     let of_block = Rows { input: Some(LayerInput { all: &input, first: 0 }), ..rows(0) };
     let q = Tensor::<4>::ones([1, sizes.heads, count, sizes.head_dim], &device);
+    let k = Tensor::<4>::ones([1, sizes.kv_heads, count, sizes.head_dim], &device);
+    let [mapped_q, _] = encoding.map_heads([q.clone(), k], [of_block; 2]);
     let block = QueryBlock { rows: rows(0), queries: &(0..count), input: &input };
     let adds = encoding.capabilities().adds_bias() || !matches!(encoding.bias(block), Bias::None);
     let reads_scores = (encoding.needs_scores(&positions) && !adds) || encoding.capabilities().adds_vectors();
@@ -147,7 +148,7 @@ pub fn acts(encoding: &Encoding, sizes: &Dimensions) -> Vec<HookPoint> {
         (HookPoint::EveryInput, enters(1)),
         (HookPoint::Input, enters(0) && !enters(1)),
         (HookPoint::Rotation, encoding.rotation(0).is_some()),
-        (HookPoint::Heads, changed(&q, &encoding.map_heads(q.clone(), Side::Query, of_block))),
+        (HookPoint::Heads, changed(&q, &mapped_q)),
         (HookPoint::Bias, adds),
         (HookPoint::Scores, reads_scores),
         (HookPoint::Softmax, encoding.sink(0).is_some()),

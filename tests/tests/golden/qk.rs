@@ -4,9 +4,9 @@ use crate::build::{config, dimensions, encoding, positions, with_key, without_ke
 use crate::file::{Case, Tensor};
 use burn::tensor::{Device, Int, Tensor as BurnTensor};
 use longwave_kernels::rotate;
-use longwave_position::Encoding;
 use longwave_position::encoding::{LayerInput, Rows};
 use longwave_position::frequency::Side;
+use longwave_position::{Encoding, Positions};
 
 /// Checks one case of a file; `rope_half` and its like are the kind `rope`.
 pub fn check(name: &str, case: &Case) {
@@ -39,8 +39,10 @@ pub fn check(name: &str, case: &Case) {
     if let Some(xpos) = encoding.get::<longwave_position::encodings::xpos::Xpos>() {
         outputs.compare_f64("zeta", &xpos.decay().zeta);
     }
-    outputs.compare("q", turned(&encoding, &q, &case.input("q_positions"), Side::Query));
-    outputs.compare("k", turned(&encoding, &k, &case.input("k_positions"), Side::Key));
+    let [q_positions, k_positions] = ["q_positions", "k_positions"].map(|name| positions(&case.input(name)));
+    let [turned_q, turned_k] = turned(&encoding, [&q, &k], [&q_positions, &k_positions]);
+    outputs.compare("q", turned_q);
+    outputs.compare("k", turned_k);
     outputs.done();
 }
 
@@ -67,19 +69,21 @@ fn selective_rope(case: &Case) {
     let of = |tensor: &Tensor| tensor.burn::<3>().unsqueeze::<4>();
     let [query_positions, key_positions] =
         ["q_positions", "k_positions"].map(|name| positions(&case.input(name)));
-    let turned = encoding.map_heads(of(&q), Side::Query, rows(length - queries, &query_positions));
-    outputs.compare("q", turned.squeeze_dim::<3>(0));
-    outputs.compare("k", encoding.map_heads(of(&k), Side::Key, rows(0, &key_positions)).squeeze_dim::<3>(0));
+    let rows = [rows(length - queries, &query_positions), rows(0, &key_positions)];
+    let [turned_q, turned_k] = encoding.map_heads([of(&q), of(&k)], rows);
+    outputs.compare("q", turned_q.squeeze_dim::<3>(0));
+    outputs.compare("k", turned_k.squeeze_dim::<3>(0));
     outputs.done();
 }
 
-fn turned(encoding: &Encoding, x: &Tensor, at: &Tensor, side: Side) -> BurnTensor<3> {
-    let mut x = x.burn::<3>().unsqueeze::<4>();
-    let positions = positions(at);
+fn turned(encoding: &Encoding, qk: [&Tensor; 2], [of_q, of_k]: [&Positions; 2]) -> [BurnTensor<3>; 2] {
+    let device = Device::flex();
+    let [mut q, mut k] = qk.map(|x| x.burn::<3>().unsqueeze::<4>());
     if let Some(rotation) = encoding.rotation(0) {
-        x = rotate(x, &rotation.table(&positions, side, &Device::flex()));
+        q = rotate(q, &rotation.table(of_q, Side::Query, &device));
+        k = rotate(k, &rotation.table(of_k, Side::Key, &device));
     }
-    let tokens = BurnTensor::<2, Int>::zeros([1, positions.length()], &Device::flex());
-    let rows = Rows::new(0, &tokens, &positions);
-    encoding.map_heads(x, side, rows).squeeze_dim::<3>(0)
+    let tokens = BurnTensor::<2, Int>::zeros([1, of_k.length()], &device);
+    let mapped = encoding.map_heads([q, k], [of_q, of_k].map(|positions| Rows::new(0, &tokens, positions)));
+    mapped.map(|x| x.squeeze_dim::<3>(0))
 }

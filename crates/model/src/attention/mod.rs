@@ -30,7 +30,6 @@ use burn::tensor::Tensor;
 use described::described;
 use longwave_kernels::{self as kernels, Heads, Precision, rms_norm, split_rotate, unit_norm};
 use longwave_position::encoding::{LayerInput, PositionMap, QueryBlock, Rows};
-use longwave_position::frequency::Side;
 use longwave_position::reading::{AttentionKind, Remainder, StickBreaking};
 use longwave_position::{Init, Reading};
 use route::is_described;
@@ -203,7 +202,7 @@ impl Attention {
                 attend_by_distance([q, k, v], maps, options, block, reading)
             } else {
                 let rows = Rows { input: Some(LayerInput { all: &input, first: 0 }), ..rows };
-                let (q, k) = (reading.map_heads(q, Side::Query, rows), reading.map_heads(k, Side::Key, rows));
+                let [q, k] = reading.map_heads([q, k], [rows; 2]);
                 with_sink([sharpened(q, block, reading), k, v], &options, block, reading)
             }
         } else {

@@ -10,7 +10,7 @@ mod config;
 mod geometry;
 mod rows;
 
-use crate::frequency::{Frequencies, Rotation, Side};
+use crate::frequency::{Frequencies, Rotation};
 use crate::parameter::ParameterSpec;
 use crate::positions::Positions;
 use crate::summary::Summary;
@@ -126,12 +126,12 @@ pub trait Position {
         None
     }
 
-    /// (b) Another map of q `[batch, heads, queries, head_dim]` and of k `[batch, kv_heads, length, head_dim]`; `rows.positions` are
-    /// those of the queries or keys, and `rows.input` says which rows of the block's input they are. The result may be wider than v;
-    /// that of the other side then must be too.
-    fn map_heads(&self, x: Tensor<4>, side: Side, rows: Rows<'_>) -> Tensor<4> {
-        let _ = (side, rows);
-        x
+    /// (b) Another map of q `[batch, heads, queries, head_dim]` and k `[batch, kv_heads, length, head_dim]`, each with its rows:
+    /// `positions` are those of the queries or keys, and `input` says which rows of the block's input they are. Both may become wider
+    /// than v.
+    fn map_heads(&self, qk: [Tensor<4>; 2], rows: [Rows<'_>; 2]) -> [Tensor<4>; 2] {
+        let _ = rows;
+        qk
     }
 
     /// (c) What is added to the logits of the block's queries, as a description where possible.

@@ -193,8 +193,8 @@ impl Position for Fope {
         }
     }
 
-    fn map_heads(&self, x: Tensor<4>, _side: Side, rows: Rows<'_>) -> Tensor<4> {
-        self.mapped(x, rows)
+    fn map_heads(&self, [q, k]: [Tensor<4>; 2], [queries, keys]: [Rows<'_>; 2]) -> [Tensor<4>; 2] {
+        [self.mapped(q, queries), self.mapped(k, keys)]
     }
 
     fn frequencies(&self) -> Option<&Frequencies> {

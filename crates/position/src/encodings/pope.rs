@@ -71,18 +71,18 @@ impl Position for Pope {
         }
     }
 
-    fn map_heads(&self, x: Tensor<4>, side: Side, rows: Rows<'_>) -> Tensor<4> {
-        let waves = self.frequencies.waves(rows.positions, &x.device());
-        let [cos, sin] = waves.map(|wave| wave.mul_scalar(self.frequencies.attention_factor));
-        if side == Side::Query {
-            return polar(x, cos, sin);
-        }
-        let [_, heads, _, dim] = x.dims();
-        let delta = at_layer::<3, 2>(&self.delta, rows.layer).clamp(-TAU, 0.0).reshape([1, heads, 1, dim]);
+    fn map_heads(&self, [q, k]: [Tensor<4>; 2], [queries, keys]: [Rows<'_>; 2]) -> [Tensor<4>; 2] {
+        let waves = |rows: Rows<'_>| {
+            let waves = self.frequencies.waves(rows.positions, &q.device());
+            waves.map(|wave| wave.mul_scalar(self.frequencies.attention_factor))
+        };
+        let ([q_cos, q_sin], [cos, sin]) = (waves(queries), waves(keys));
+        let [_, heads, _, dim] = k.dims();
+        let delta = at_layer::<3, 2>(&self.delta, keys.layer).clamp(-TAU, 0.0).reshape([1, heads, 1, dim]);
         let [delta_cos, delta_sin] = [delta.clone().cos(), delta.sin()];
         let turned_cos = cos.clone() * delta_cos.clone() - sin.clone() * delta_sin.clone();
         let turned_sin = sin * delta_cos + cos * delta_sin;
-        polar(x, turned_cos, turned_sin)
+        [polar(q, q_cos, q_sin), polar(k, turned_cos, turned_sin)]
     }
 
     fn frequencies(&self) -> Option<&Frequencies> {

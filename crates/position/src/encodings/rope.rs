@@ -184,8 +184,8 @@ impl Position for Rope {
         self.log_frequencies.is_none().then(|| self.rotation.clone())
     }
 
-    fn map_heads(&self, x: Tensor<4>, _side: Side, rows: Rows<'_>) -> Tensor<4> {
-        self.turned(x, rows)
+    fn map_heads(&self, [q, k]: [Tensor<4>; 2], [queries, keys]: [Rows<'_>; 2]) -> [Tensor<4>; 2] {
+        [self.turned(q, queries), self.turned(k, keys)]
     }
 
     /// None where they are learned: every layer has its own.

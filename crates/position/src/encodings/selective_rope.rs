@@ -148,16 +148,6 @@ impl SelectiveRope {
         let factors: Tensor<4> = constant(factors, &input.device());
         (psi.cumsum(1) * factors).swap_dims(1, 2) // [batch, kv_heads, length, head_dim/2]
     }
-
-    /// `[batch, heads, rows, head_dim]`, each row turned by its angles.
-    fn turned(&self, x: Tensor<4>, rows: Rows<'_>) -> Tensor<4> {
-        let LayerInput { all, first } = rows.input.expect("hooks on q and k are given the input");
-        let count = x.dims()[2];
-        let angles = self.angles(all, rows.layer).slice_dim(2, first..first + count);
-        let groups = x.dims()[1] / angles.dims()[1];
-        let angles = repeat_heads(angles, groups); // [batch, heads, rows, head_dim/2]
-        turn_halves(x, angles.clone().cos(), angles.sin())
-    }
 }
 
 impl Position for SelectiveRope {
@@ -186,8 +176,21 @@ impl Position for SelectiveRope {
         }
     }
 
-    fn map_heads(&self, x: Tensor<4>, _side: Side, rows: Rows<'_>) -> Tensor<4> {
-        self.turned(x, rows)
+    /// The waves of all rows are computed once for both: they and their gradients are most of what the encoding costs.
+    fn map_heads(&self, [q, k]: [Tensor<4>; 2], rows: [Rows<'_>; 2]) -> [Tensor<4>; 2] {
+        let layer = rows[1].layer;
+        let [queries, keys] = rows.map(|rows| rows.input.expect("hooks on q and k are given the input"));
+        let angles = self.angles(keys.all, layer);
+        let waves = [angles.clone().cos(), angles.sin()]; // [batch, kv_heads, length, head_dim/2]
+        let turned = |x: Tensor<4>, first: usize| {
+            let [_, heads, count, _] = x.dims();
+            let [cos, sin] = waves.each_ref().map(|waves| {
+                let groups = heads / waves.dims()[1];
+                repeat_heads(waves.clone().slice_dim(2, first..first + count), groups)
+            });
+            turn_halves(x, cos, sin)
+        };
+        [turned(q, queries.first), turned(k, keys.first)]
     }
 }
 

@@ -139,22 +139,22 @@ impl Position for TransformerXl {
         }
     }
 
-    fn map_heads(&self, x: Tensor<4>, side: Side, rows: Rows<'_>) -> Tensor<4> {
-        let [batch, heads, length, dim] = x.dims();
-        let waves = self.frequencies.waves(rows.positions, &x.device());
+    fn map_heads(&self, [q, k]: [Tensor<4>; 2], [queries, keys]: [Rows<'_>; 2]) -> [Tensor<4>; 2] {
         let half = self.frequencies.inv_freq.len();
-        if side == Side::Key {
-            let [cos, sin] = waves.map(|wave| wave.expand([batch, heads, length, half]));
-            return Tensor::cat(vec![x, cos, sin], 3);
-        }
-        let ([cos, sin], q) = (waves, x);
-        let bias = |parameter| at_layer::<3, 2>(parameter, rows.layer).reshape([1, heads, 1, dim]);
-        let w_r = self.key_matrix(rows, [heads, dim]).reshape([1, 2 * half, heads, dim]);
+        let waves = |rows: Rows<'_>| self.frequencies.waves(rows.positions, &q.device());
+        let [batch, kv_heads, length, _] = k.dims();
+        let [cos, sin] = waves(keys).map(|wave| wave.expand([batch, kv_heads, length, half]));
+        let k = Tensor::cat(vec![k, cos, sin], 3);
+
+        let [cos, sin] = waves(queries);
+        let [_, heads, _, dim] = q.dims();
+        let bias = |parameter| at_layer::<3, 2>(parameter, queries.layer).reshape([1, heads, 1, dim]);
+        let w_r = self.key_matrix(queries, [heads, dim]).reshape([1, 2 * half, heads, dim]);
         let g = (q.clone() + bias(&self.v_bias)).matmul(w_r.permute([0, 2, 3, 1])); // [.., width]
         let [g_sin, g_cos] = [0..half, half..2 * half].map(|channels| g.clone().slice_dim(3, channels));
         let with_cos = g_sin.clone() * sin.clone() + g_cos.clone() * cos.clone();
         let with_sin = g_cos * sin - g_sin * cos;
-        Tensor::cat(vec![q + bias(&self.u), with_cos, with_sin], 3)
+        [Tensor::cat(vec![q + bias(&self.u), with_cos, with_sin], 3), k]
     }
 
     fn score_form(&self, block: QueryBlock<'_>) -> ScoreForm {

@@ -156,12 +156,10 @@ impl Position for Tupe {
         }
     }
 
-    fn map_heads(&self, x: Tensor<4>, side: Side, rows: Rows<'_>) -> Tensor<4> {
-        match side {
-            // Two terms share the variance: 1 / sqrt(2d) instead of 1 / sqrt(d).
-            Side::Query => self.widened(x, &self.u_q, rows.positions).div_scalar(2f64.sqrt()),
-            Side::Key => self.widened(x, &self.u_k, rows.positions),
-        }
+    fn map_heads(&self, [q, k]: [Tensor<4>; 2], [queries, keys]: [Rows<'_>; 2]) -> [Tensor<4>; 2] {
+        // Two terms share the variance: 1 / sqrt(2d) instead of 1 / sqrt(d).
+        let q = self.widened(q, &self.u_q, queries.positions).div_scalar(2f64.sqrt());
+        [q, self.widened(k, &self.u_k, keys.positions)]
     }
 
     fn bias(&self, block: QueryBlock<'_>) -> Bias {

@@ -3,7 +3,6 @@
 use super::inputs::{Inputs, SCALE, attend, dimensions, random};
 use super::{Build, Outcome, apart, ensure};
 use crate::encoding::{HeadUse, Heads, MapsByDistance, QueryBlock, ScoreForm, ScoreUse};
-use crate::frequency::Side;
 use crate::positions::Positions;
 use burn::tensor::{Device, Tensor};
 use longwave_kernels::{Attention, Bias, PathAttention, RelativeVectors, attention, path_attention};
@@ -154,10 +153,8 @@ pub(super) fn of_heads(build: Build<'_>) -> Outcome {
         let rows = inputs.rows(position, 0, &positions);
         let block = QueryBlock { rows, queries: &(0..LENGTH), input: &inputs.hidden };
         let [own_q, own_k, _] = inputs.qkv.clone();
-        let maps = [
-            apart(&position.map_heads(own_q.clone(), Side::Query, rows), &own_q),
-            apart(&position.map_heads(own_k.clone(), Side::Key, rows), &own_k),
-        ];
+        let [mapped_q, mapped_k] = position.map_heads([own_q.clone(), own_k.clone()], [rows; 2]);
+        let maps = [apart(&mapped_q, &own_q), apart(&mapped_k, &own_k)];
         // A map that does nothing gives back the same bits.
         ensure(maps.iter().all(|apart| apart.to_bits() == 0), || {
             "`map_heads` changes its input, and `head_use` is `None`".to_owned()

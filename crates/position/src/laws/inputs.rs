@@ -1,7 +1,6 @@
 //! What laws call hooks with: attention of random q, k and v with every hook.
 
 use crate::encoding::{Dimensions, Heads, LayerInput, Position, QueryBlock, Rows};
-use crate::frequency::Side;
 use crate::positions::Positions;
 use burn::tensor::activation::softmax;
 use burn::tensor::{Device, Int, Tensor, TensorData};
@@ -104,7 +103,7 @@ impl Inputs {
             let [q_table, k_table] = rotation.tables(positions, &q.device());
             (q, k) = (rotate(q, &q_table), rotate(k, &k_table));
         }
-        [encoding.map_heads(q, Side::Query, rows), encoding.map_heads(k, Side::Key, rows)]
+        encoding.map_heads([q, k], [rows; 2])
     }
 }
 

@@ -188,12 +188,12 @@ impl Position for Wrong {
         (self.mistake == SilentRotation).then(|| Rotation::new(Frequencies::geometric(1e4, 4), Layout::Half))
     }
 
-    fn map_heads(&self, x: Tensor<4>, _side: Side, _rows: Rows<'_>) -> Tensor<4> {
-        match self.mistake {
+    fn map_heads(&self, qk: [Tensor<4>; 2], _rows: [Rows<'_>; 2]) -> [Tensor<4>; 2] {
+        qk.map(|x| match self.mistake {
             SilentlyWider => Tensor::cat(vec![x.clone(), x], 3),
             SilentlyMaps => x * 2.0,
             _ => x,
-        }
+        })
     }
 
     fn bias(&self, block: QueryBlock<'_>) -> Bias {

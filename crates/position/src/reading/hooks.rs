@@ -4,7 +4,7 @@ use super::log_n::visible_keys;
 use super::{LayerReading, LogN, Reading, Temperature};
 use crate::encoding::{Geometry, Heads, QueryBlock, Rows, ScoreForm};
 use crate::encodings::Encoding;
-use crate::frequency::{Rotation, Side};
+use crate::frequency::Rotation;
 use crate::positions::Positions;
 use crate::upload::upload_shaped;
 use burn::tensor::{Device, Tensor};
@@ -47,10 +47,13 @@ impl Reading {
         self.of(layer).find_map(|(encoding, layer)| encoding.rotation(layer))
     }
 
-    /// Hook (b): every map of q or k.
-    pub fn map_heads(&self, x: Tensor<4>, side: Side, rows: Rows<'_>) -> Tensor<4> {
-        self.readers(rows.layer, rows.positions)
-            .fold(x, |x, reader| reader.encoding.map_heads(x, side, reader.rows(rows)))
+    /// Hook (b): every map of q and k.
+    pub fn map_heads(&self, qk: [Tensor<4>; 2], [queries, keys]: [Rows<'_>; 2]) -> [Tensor<4>; 2] {
+        let of_queries = self.readers(queries.layer, queries.positions);
+        let of_keys = self.readers(keys.layer, keys.positions);
+        of_queries
+            .zip(of_keys)
+            .fold(qk, |qk, (of_q, of_k)| of_q.encoding.map_heads(qk, [of_q.rows(queries), of_k.rows(keys)]))
     }
 
     /// Hook (c): what the encodings of the layer add to the logits of the queries at hand, before the layer's

@@ -13,7 +13,6 @@ use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_core::random::Stream;
 use longwave_kernels::{Attention, rotate};
 use longwave_position::encoding::{Heads, LayerInput, QueryBlock, Rows};
-use longwave_position::frequency::Side;
 use longwave_position::{Dimensions, Encoding, EncodingConfig, Init, Position, Positions};
 
 /// A small model.
@@ -137,7 +136,7 @@ fn logits(encoding: &Encoding, [q, k]: [Tensor<4>; 2], positions: &Positions) ->
         }
         None => (q, k),
     };
-    let (q, k) = (encoding.map_heads(q, Side::Query, rows), encoding.map_heads(k, Side::Key, rows));
+    let [q, k] = encoding.map_heads([q, k], [rows; 2]);
     let scores = q.clone().matmul(k.clone().swap_dims(2, 3)).mul_scalar(SCALE);
     let scores = encoding.scores(scores, Heads { q: &q, k: &k, scale: SCALE }, block);
     let options = Attention { bias: encoding.bias(block), ..Attention::causal(SIZES.head_dim) };

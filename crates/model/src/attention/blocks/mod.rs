@@ -11,7 +11,6 @@ use burn::tensor::{Bool, Tensor, TensorData};
 use longwave_kernels::device::constant;
 use longwave_kernels::{Normaliser, Softmax, normalise, repeat_heads, rotate};
 use longwave_position::encoding::{Geometry, Heads, LayerInput, PositionMap, QueryBlock, Rows};
-use longwave_position::frequency::Side;
 use longwave_position::reading::{AttentionKind, LogN, entropy_factor};
 use longwave_position::{Positions, Reading};
 use std::convert::Infallible;
@@ -161,9 +160,8 @@ pub(super) fn at_positions(
     let key_positions = mapped(rows.positions, key_map);
     let input = |first| Some(LayerInput { all: block.input, first });
     let of_queries = Rows { positions: &query_positions, input: input(block.queries.start), ..rows };
-    let q = reading.map_heads(q, Side::Query, of_queries);
-    let k = reading.map_heads(k, Side::Key, Rows { positions: &key_positions, input: input(0), ..rows });
-    [q, k]
+    let of_keys = Rows { positions: &key_positions, input: input(0), ..rows };
+    reading.map_heads([q, k], [of_queries, of_keys])
 }
 
 /// q of the queries at hand and k of all rows, rotated as one entry of the geometry reads them.

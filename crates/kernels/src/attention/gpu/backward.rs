@@ -4,12 +4,29 @@ use super::by_keys::by_keys;
 use super::by_queries::by_queries;
 use super::matrices::Halves;
 use super::memory::Memory;
-use super::target::Target;
-use super::upstream::Upstream;
 use super::{Plan, Read};
+use crate::machine::gpu::Strides;
 use burn_cubecl::cubecl;
 use cubecl::ir::ElemType;
 use cubecl::prelude::*;
+
+/// What is read besides: the gradient of the output, the output, the log sums, and their gradient or another tensor in its place.
+#[derive(CubeLaunch, CubeType)]
+pub(super) struct Upstream<'a, N: Size> {
+    pub(super) gradient: &'a [Vector<f32, N>],
+    pub(super) strides: Strides,
+    pub(super) output: &'a [Vector<f32, N>],
+    pub(super) log_sums: &'a [f32],
+    pub(super) log_sums_gradient: &'a [f32],
+}
+
+/// The gradients of q `[batch, heads, queries, head_dim]`, k and v `[batch, key_heads, keys, ..]`.
+#[derive(CubeLaunch, CubeType)]
+pub(super) struct Target<'a, N: Size> {
+    pub(super) q: &'a mut [Vector<f32, N>],
+    pub(super) k: &'a mut [Vector<f32, N>],
+    pub(super) v: &'a mut [Vector<f32, N>],
+}
 
 /// All gradients. Cubes along x: first those of the queries, then those of the keys.
 ///
@@ -20,7 +37,6 @@ use cubecl::prelude::*;
 pub(super) fn backward_kernel<N: Size, P: Size, H: Float>(
     read: &Read<'_, N>,
     upstream: &Upstream<'_, N>,
-    output: &[Vector<f32, N>],
     target: &mut Target<'_, N>,
     query_bias: &mut [f32],
     key_bias: &mut [f32],
@@ -32,12 +48,11 @@ pub(super) fn backward_kernel<N: Size, P: Size, H: Float>(
     let mut halves = Halves::<H, N, P>::new(plan);
     let cube = CUBE_POS_X as usize;
     if cube < query_cubes {
-        by_queries::<N, P, H>(read, upstream, output, target, query_bias, &mut memory, &mut halves, plan);
+        by_queries::<N, P, H>(read, upstream, target, query_bias, &mut memory, &mut halves, plan);
     } else if (CUBE_POS_Y as usize) < read.sizes.heads / comptime!(plan.group) {
         by_keys::<N, P, H>(
             read,
             upstream,
-            output,
             target,
             key_bias,
             &mut memory,

@@ -1,12 +1,12 @@
 //! The gradients of k and v, and of what belongs to keys of a bias. A cube owns the keys of a tile.
 
+use super::backward::{Target, Upstream};
 use super::matrices::{Halves, over_channels, over_rows};
 use super::memory::{Memory, TileRows, zeros};
+use super::out::{OutputRows, write_rows};
 use super::products::columns;
 use super::scores::{OfQueries, make_scores, weigh};
-use super::target::{Of, Part, Target, write_out};
 use super::tile::{Own, Tile, other_group, own_group, queries_of};
-use super::upstream::Upstream;
 use super::{BiasKind, Plan, Read};
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
@@ -22,7 +22,6 @@ struct KeySums<N: Size> {
 pub(super) fn by_keys<N: Size, P: Size, H: Float>(
     read: &Read<'_, N>,
     upstream: &Upstream<'_, N>,
-    output: &[Vector<f32, N>],
     target: &mut Target<'_, N>,
     key_bias: &mut [f32],
     memory: &mut Memory<N, P>,
@@ -43,9 +42,8 @@ pub(super) fn by_keys<N: Size, P: Size, H: Float>(
     };
     for member in 0..plan.group {
         let query_head = head * plan.group + member;
-        let column = of_head::<N, P, H>(
-            read, upstream, output, &k, &v, &mut sums, memory, halves, query_head, first, plan,
-        );
+        let column =
+            of_head::<N, P, H>(read, upstream, &k, &v, &mut sums, memory, halves, query_head, first, plan);
         if comptime!(plan.learned && plan.kind == BiasKind::Pair) {
             let column = memory.sum(column, own_group(), other_group());
             let own = first + own_group() * plan.part();
@@ -58,10 +56,12 @@ pub(super) fn by_keys<N: Size, P: Size, H: Float>(
             }
         }
     }
-    let of = Of { batch, head, first, count };
+    let row = (batch * (sizes.heads / plan.group) + head) * sizes.keys + first;
     let one = Vector::<f32, P>::new(1.0);
-    write_out::<N, P>(&sums.k, one, target, memory, of, sizes, Part::Key, plan);
-    write_out::<N, P>(&sums.v, one, target, memory, of, sizes, Part::Value, plan);
+    let place = OutputRows { from: row * plan.dim, stride: plan.dim, count };
+    write_rows::<N, P>(&sums.k, one, target.k, place, memory, plan.dim, plan);
+    let place = OutputRows { from: row * plan.value_dim, stride: plan.value_dim, count };
+    write_rows::<N, P>(&sums.v, one, target.v, place, memory, plan.value_dim, plan);
 }
 
 /// Adds what comes from one query head, and gives the sum of the scores' gradients over the unit's queries.
@@ -69,7 +69,6 @@ pub(super) fn by_keys<N: Size, P: Size, H: Float>(
 fn of_head<N: Size, P: Size, H: Float>(
     read: &Read<'_, N>,
     upstream: &Upstream<'_, N>,
-    output: &[Vector<f32, N>],
     k: &TileRows<'_, N>,
     v: &TileRows<'_, N>,
     sums: &mut KeySums<N>,
@@ -91,7 +90,7 @@ fn of_head<N: Size, P: Size, H: Float>(
             let q = TileRows::<N>::new(read.q, strides.q, batch, head, row, count);
             let gradient = TileRows::<N>::new(upstream.gradient, upstream.strides, batch, head, row, count);
             let of_queries =
-                OfQueries::<P>::read::<N>(read, upstream, output, memory, batch, head, row, Own::Keys, plan);
+                OfQueries::<P>::read::<N>(read, upstream, memory, batch, head, row, Own::Keys, plan);
             let mut shares = over_channels::<N, P, H>(k, &q, memory, halves, plan.dim, plan);
             make_scores::<N, P>(&mut shares, of_queries.scales, read, tile, Own::Keys, plan);
             let mut slopes = over_channels::<N, P, H>(v, &gradient, memory, halves, plan.value_dim, plan);

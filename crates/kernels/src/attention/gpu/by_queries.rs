@@ -1,13 +1,13 @@
 //! The gradient of q and of what belongs to queries of a bias. A cube owns the queries of a tile.
 
+use super::backward::{Target, Upstream};
 use super::biases::BiasGradient;
 use super::matrices::{Halves, over_channels, over_rows};
 use super::memory::{Memory, TileRows, zeros};
+use super::out::{OutputRows, write_rows};
 use super::products::columns;
 use super::scores::{OfQueries, make_scores, weigh};
-use super::target::{Of, Part, Target, write_out};
 use super::tile::{Own, Tile, keys_of, own_group};
-use super::upstream::Upstream;
 use super::{Plan, Read};
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
@@ -16,7 +16,6 @@ use cubecl::prelude::*;
 pub(super) fn by_queries<N: Size, P: Size, H: Float>(
     read: &Read<'_, N>,
     upstream: &Upstream<'_, N>,
-    output: &[Vector<f32, N>],
     target: &mut Target<'_, N>,
     query_bias: &mut [f32],
     memory: &mut Memory<N, P>,
@@ -32,8 +31,7 @@ pub(super) fn by_queries<N: Size, P: Size, H: Float>(
     let q = TileRows::<N>::new(read.q, strides.q, batch, head, row, count);
     let gradient = TileRows::<N>::new(upstream.gradient, upstream.strides, batch, head, row, count);
     let span = keys_of(row, sizes, plan);
-    let of_queries =
-        OfQueries::<P>::read::<N>(read, upstream, output, memory, batch, head, row, Own::Queries, plan);
+    let of_queries = OfQueries::<P>::read::<N>(read, upstream, memory, batch, head, row, Own::Queries, plan);
     let mut biases = BiasGradient::<P>::new(upstream, batch, head, row, query_bias, sizes, plan);
     let mut sums = zeros::<N>(comptime!(columns(plan.dim) * plan.part()));
     let mut key = span.begin;
@@ -63,7 +61,8 @@ pub(super) fn by_queries<N: Size, P: Size, H: Float>(
         }
         key += plan.side;
     }
-    let of = Of { batch, head, first: row, count };
-    write_out::<N, P>(&sums, of_queries.scales, target, memory, of, sizes, Part::Query, plan);
+    let from = ((batch * sizes.heads + head) * sizes.queries + row) * plan.dim;
+    let place = OutputRows { from, stride: plan.dim, count };
+    write_rows::<N, P>(&sums, of_queries.scales, target.q, place, memory, plan.dim, plan);
     biases.write::<N>(batch, head, row + own_group() * plan.part(), memory, sizes, plan);
 }

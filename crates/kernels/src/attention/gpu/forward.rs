@@ -2,7 +2,7 @@
 
 use super::matrices::{Halves, over_channels, over_rows};
 use super::memory::{Memory, TileRows, zeros};
-use super::out::{OutputRows, gather, write_gathered};
+use super::out::{OutputRows, write_rows};
 use super::products::columns;
 use super::scores::{make_scores, scales};
 use super::tile::{Own, Tile, keys_of, other_group, own_group};
@@ -144,8 +144,5 @@ fn write<N: Size, P: Size>(
         stride: sizes.heads * plan.value_dim,
         count: min(sizes.queries - row, plan.side),
     };
-    for i in 0..plan.part() {
-        gather::<N, P>(&softmax.values, inverse, memory, i, plan.value_dim, plan);
-        write_gathered::<N>(&memory.rows, output, place, i, plan.value_dim, plan);
-    }
+    write_rows::<N, P>(&softmax.values, inverse, output, place, memory, plan.value_dim, plan);
 }

@@ -1,14 +1,12 @@
 //! The launches of the kernels.
 
-use super::backward::backward_kernel;
+use super::backward::{TargetLaunch, UpstreamLaunch, backward_kernel};
 use super::call::{CUBES, Call, Inputs};
 use super::diagonals::distance_kernel;
 use super::forward::forward_kernel;
 use super::launches::{Launches, launch_reading, swapped};
 use super::plan::{Tiles, tiles};
 use super::split::{self, merge_pieces_kernel, piece_kernel};
-use super::target::TargetLaunch;
-use super::upstream::UpstreamLaunch;
 use super::{BiasKind, UNITS, WIDEST};
 use crate::Precision;
 use crate::attention::options::Attention;
@@ -113,8 +111,13 @@ impl Kept {
         let strides = head_strides(&output_gradient, width);
         launch_reading!(
             backward_kernel, launches, cubes, UNITS, [width, launches.plan.part()];
-            UpstreamLaunch::new(strided(&output_gradient), strides, linear(&log_sums), linear(&log_sums_gradient)),
-            linear(&output),
+            UpstreamLaunch::new(
+                strided(&output_gradient),
+                strides,
+                linear(&output),
+                linear(&log_sums),
+                linear(&log_sums_gradient),
+            ),
             TargetLaunch::new(linear(&q), linear(&k), linear(&v)),
             linear(&first),
             linear(&second),

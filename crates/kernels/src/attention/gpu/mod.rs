@@ -74,11 +74,9 @@ mod plan;
 mod products;
 mod scores;
 mod split;
-mod target;
 #[cfg(test)]
 mod tests;
 mod tile;
-mod upstream;
 
 pub(super) use launch::{forward, supports};
 

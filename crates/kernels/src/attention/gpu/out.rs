@@ -18,55 +18,42 @@ pub(super) struct OutputRows {
     pub(super) count: usize,
 }
 
-/// Lays rows of sums side by side: of each unit's own rows the one numbered `i`, times a number.
+/// Writes the sums of a tile's own rows, each row times a number, to where they belong: side by side in shared memory first, of each
+/// unit's rows one at a time.
 #[cube]
-pub(super) fn gather<N: Size, P: Size>(
+pub(super) fn write_rows<N: Size, P: Size>(
     sums: &Array<Vector<f32, N>>,
     times: Vector<f32, P>,
+    target: &mut [Vector<f32, N>],
+    place: OutputRows,
     memory: &mut Memory<N, P>,
-    i: usize,
     #[comptime] dim: usize,
     #[comptime] plan: Plan,
 ) {
-    sync_cube();
-    // Which register that is must be known when the kernel is compiled.
-    #[unroll]
-    for row in 0..plan.part() {
-        if i == row {
-            #[unroll]
-            for column in 0..comptime!(columns(dim)) {
-                let vector = column * UNITS_A_SIDE + other_group();
-                if vector < dim {
-                    let sum = sums[comptime!(column * plan.part() + row)];
-                    memory.rows[own_group() * dim + vector] = sum * Vector::new(times.extract(row));
+    for i in 0..plan.part() {
+        sync_cube();
+        // Which register that is must be known when the kernel is compiled.
+        #[unroll]
+        for row in 0..plan.part() {
+            if i == row {
+                #[unroll]
+                for column in 0..comptime!(columns(dim)) {
+                    let vector = column * UNITS_A_SIDE + other_group();
+                    if vector < dim {
+                        let sum = sums[comptime!(column * plan.part() + row)];
+                        memory.rows[own_group() * dim + vector] = sum * Vector::new(times.extract(row));
+                    }
                 }
             }
         }
-    }
-    sync_cube();
-}
-
-/// The row of the tile that is the gathered one numbered `group`.
-#[cube]
-pub(super) fn gathered(group: usize, i: usize, #[comptime] plan: Plan) -> usize {
-    group * plan.part() + i
-}
-
-#[cube]
-pub(super) fn write_gathered<N: Size>(
-    rows: &Shared<[Vector<f32, N>]>,
-    target: &mut [Vector<f32, N>],
-    place: OutputRows,
-    i: usize,
-    #[comptime] dim: usize,
-    #[comptime] plan: Plan,
-) {
-    let mut item = UNIT_POS as usize;
-    while item < comptime!(UNITS_A_SIDE * dim) {
-        let row = gathered(item / dim, i, plan);
-        if row < place.count {
-            target[place.from + row * place.stride + item % dim] = rows[item];
+        sync_cube();
+        let mut item = UNIT_POS as usize;
+        while item < comptime!(UNITS_A_SIDE * dim) {
+            let row = item / dim * plan.part() + i;
+            if row < place.count {
+                target[place.from + row * place.stride + item % dim] = memory.rows[item];
+            }
+            item += UNITS;
         }
-        item += UNITS;
     }
 }

@@ -1,9 +1,9 @@
 //! What of a score belongs to its query, and the scores of a unit's pairs.
 
+use super::backward::Upstream;
 use super::memory::Memory;
 use super::products::columns;
 use super::tile::{Own, Tile, other_group, own_group};
-use super::upstream::Upstream;
 use super::{BiasKind, Plan, Read, UNITS_A_SIDE, bias_of, scale_of};
 use crate::attention::spec::NOTHING_SEEN;
 use crate::machine::gpu::start;
@@ -99,7 +99,6 @@ impl<P: Size> OfQueries<P> {
     pub(super) fn read<N: Size>(
         read: &Read<'_, N>,
         upstream: &Upstream<'_, N>,
-        output: &[Vector<f32, N>],
         memory: &mut Memory<N, P>,
         batch: usize,
         head: usize,
@@ -126,7 +125,7 @@ impl<P: Size> OfQueries<P> {
             for column in 0..comptime!(columns(plan.value_dim)) {
                 let own = column * UNITS_A_SIDE + place;
                 let vector = min(own, comptime!(plan.value_dim - 1));
-                let product = upstream.gradient[of_gradient + vector] * output[of_output + vector];
+                let product = upstream.gradient[of_gradient + vector] * upstream.output[of_output + vector];
                 dot += select(own < plan.value_dim, product, Vector::new(0.0));
             }
             dots.insert(i, dot.vector_sum());

@@ -31,8 +31,6 @@ const KERNELS: &[&str] = &[
     "swiglu_kernel",
     "swiglu_gradient_kernel",
     "loss_kernel",
-    "loss_gradient_kernel",
-    "head_kernel",
     "dropout_kernel",
     "sum_kernel",
     "fill_kernel",

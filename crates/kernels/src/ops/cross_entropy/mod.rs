@@ -4,10 +4,10 @@
 //! probabilities nor a one-hot matrix is ever written. On the GPU alone: on the CPU what trains and evaluates takes
 //! [`head_loss`](crate::head_loss()) and its kin, and here plain operations serve.
 //!
-//! **Kept for the backward pass:** the logits, the targets, and the log of each row's sum of exponentials.
+//! **Kept for the backward pass:** the logits and the targets.
 //!
-//! **Bytes:** for n logits at least `4 n` forward (logits in; a row's loss and log sum are two numbers) and
-//! `8 n` backward (logits in, their gradient out).
+//! **Bytes:** for n logits at least `4 n` forward (logits in; a row's loss is one number) and `12 n` backward (logits in
+//! twice, their gradient out).
 //!
 //! `gpu/` says how it is done.
 
@@ -23,8 +23,8 @@ use burn::tensor::{Int, Tensor};
 /// The negative log-likelihood of each target in nats: `log(sum(exp(logits))) - logits[target]`.
 ///
 /// logits `[rows, classes]`, targets `[rows]` (each in `0..classes`) -> `[rows]`. On the GPU neither the softmax
-/// nor a one-hot matrix is kept; the gradient is recomputed from the logits and one number per row. Logits of half
-/// precision are made f32 first, and receive a gradient of their own type.
+/// nor a one-hot matrix is kept; the gradient is computed from the logits, in their place where nobody else holds them. Logits of
+/// half precision are made f32 first, and receive a gradient of their own type.
 ///
 /// # Panics
 /// The numbers of rows differ, there are no classes, or (on the CPU) a target is not in `0..classes`; on the GPU its loss is
@@ -69,8 +69,8 @@ impl Op<1> for CrossEntropy {
     fn gpu(self, [logits]: [Primitive; 1], _: [bool; 1]) -> ([Primitive; 1], impl Gradient<Cube, 1>) {
         let targets = self.targets.without_autodiff().cast(IntDType::I32);
         let targets = targets.try_into_primitive::<Cube>().expect("logits and targets are on one device");
-        let (losses, log_sums) = gpu::losses(logits.clone(), targets.clone());
-        ([losses], move |output, _| [Some(gpu::losses_backward(logits, targets, log_sums, only(output)))])
+        let (losses, _) = gpu::losses(logits.clone(), targets.clone(), 1.0, None, false);
+        ([losses], move |output, _| [Some(gpu::losses(logits, targets, 1.0, Some(only(output)), true).1)])
     }
 }
 

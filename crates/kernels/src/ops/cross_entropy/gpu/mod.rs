@@ -2,7 +2,8 @@
 //!
 //! One launch forward: a cube takes a row, and its units find the largest logit and the sum of exponentials in one pass
 //! over it (the softmax online: Milakov and Gimelshein 2018), each for its part; the parts are put together in shared
-//! memory, in an order that only the number of classes decides. One launch backward, a unit for a vector of logits.
+//! memory, in an order that only the number of classes decides. One launch backward does the same again, and turns the logits into
+//! their gradient in a second pass over the row.
 //!
 //! Plain operations take 9 launches forward and 14 backward, and write the logits' differences from the largest one, their
 //! exponentials and a one-hot matrix.
@@ -10,18 +11,18 @@
 // What the macros make of kernels is theirs.
 #![allow(clippy::too_many_arguments, clippy::pedantic)]
 
-mod launch;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use launch::supports;
-pub(super) use launch::{losses, losses_backward};
-
+use crate::machine::autodiff::Primitive;
+use crate::machine::gpu::{copied, cubes, empty, has_units, launch, width};
+use crate::op::Any;
 use burn_cubecl::cubecl;
+use burn_cubecl::kernel::into_contiguous;
 use cubecl::prelude::*;
 
 /// Units of a cube.
-pub(crate) const UNITS: usize = 64;
+const UNITS: usize = 64;
 
 /// The sum of some exponentials, relative to that of the highest exponent.
 #[derive(CubeType, Clone, Copy)]
@@ -86,18 +87,14 @@ fn row_sum<N: Size>(logits: &[Vector<f32, N>], from: usize, #[comptime] vectors:
 
 /// The logarithm of the sum of a row's exponentials, for all units of its cube.
 #[cube]
-pub(crate) fn row_log_sum<N: Size>(
-    logits: &[Vector<f32, N>],
-    from: usize,
-    #[comptime] vectors: usize,
-) -> f32 {
+fn row_log_sum<N: Size>(logits: &[Vector<f32, N>], from: usize, #[comptime] vectors: usize) -> f32 {
     let sum = row_sum::<N>(logits, from, vectors);
     sum.highest + sum.total.ln()
 }
 
 /// The logit of a row's target; `nan` (which WGSL knows no word for) where that is no class.
 #[cube]
-pub(crate) fn picked<N: Size>(
+fn picked<N: Size>(
     logits: &[Vector<f32, N>],
     from: usize,
     target: i32,
@@ -118,52 +115,9 @@ pub(crate) fn picked<N: Size>(
     picked
 }
 
-/// The loss of each row, and the logarithm of its sum of exponentials. A target that is no class has the loss `nan`.
-#[cube(launch, launch_unchecked, address_type = "dynamic")]
-fn loss_kernel<N: Size>(
-    logits: &[Vector<f32, N>],
-    targets: &[i32],
-    losses: &mut [f32],
-    log_sums: &mut [f32],
-    rows: usize,
-    nan: f32,
-    #[comptime] vectors: usize,
-) {
-    let row = CUBE_POS;
-    if row >= rows {
-        terminate!();
-    }
-    let from = row * vectors;
-    let log_sum = row_log_sum::<N>(logits, from, vectors);
-    if UNIT_POS == 0 {
-        log_sums[row] = log_sum;
-        losses[row] = log_sum - picked::<N>(logits, from, targets[row], nan, vectors);
-    }
-}
-
-/// The gradient of the logits: `gradient * (softmax - one-hot)`.
-#[cube(launch, launch_unchecked, address_type = "dynamic")]
-fn loss_gradient_kernel<N: Size>(
-    logits: &[Vector<f32, N>],
-    targets: &[i32],
-    log_sums: &[f32],
-    gradient: &[f32],
-    slope: &mut [Vector<f32, N>],
-    count: usize,
-    #[comptime] vectors: usize,
-) {
-    if ABSOLUTE_POS >= count {
-        terminate!();
-    }
-    let row = ABSOLUTE_POS / vectors;
-    let given = gradient[row];
-    let x = logits[ABSOLUTE_POS];
-    slope[ABSOLUTE_POS] = weighted_slope::<N>(x, log_sums[row], given, targets[row], ABSOLUTE_POS % vectors);
-}
-
 /// The gradient of the logits of one vector of a row: `given * (softmax - one-hot)`.
 #[cube]
-pub(crate) fn weighted_slope<N: Size>(
+fn weighted_slope<N: Size>(
     x: Vector<f32, N>,
     log_sum: f32,
     given: f32,
@@ -182,4 +136,84 @@ pub(crate) fn weighted_slope<N: Size>(
         }
     }
     value
+}
+
+/// The losses of rows, each times its weight or else all times one share, and with `slopes` the gradient of their sum in the place
+/// of the logits. A target that is no class has the loss `nan`.
+#[cube(launch, launch_unchecked, address_type = "dynamic")]
+fn loss_kernel<N: Size>(
+    logits: &mut [Vector<f32, N>],
+    targets: &[i32],
+    weights: &[f32],
+    losses: &mut [f32],
+    rows: usize,
+    share: f32,
+    nan: f32,
+    #[comptime] weighted: bool,
+    #[comptime] slopes: bool,
+    #[comptime] vectors: usize,
+) {
+    let row = CUBE_POS;
+    if row >= rows {
+        terminate!();
+    }
+    let factor = if comptime!(weighted) { weights[row] } else { share };
+    let from = row * vectors;
+    let target = targets[row];
+    let log_sum = row_log_sum::<N>(&*logits, from, vectors);
+    if UNIT_POS == 0 {
+        losses[row] = factor * (log_sum - picked::<N>(&*logits, from, target, nan, vectors));
+    }
+    if comptime!(slopes) {
+        // The target's logit has been read.
+        sync_cube();
+        let mut at = UNIT_POS as usize;
+        while at < vectors {
+            logits[from + at] = weighted_slope::<N>(logits[from + at], log_sum, factor, target, at);
+            at += UNITS;
+        }
+    }
+}
+
+/// Whether the kernel can compute this on the device that the logits lie on.
+pub(crate) fn supports(logits: &Any) -> bool {
+    has_units(logits, UNITS) && logits.shape()[0] > 0
+}
+
+/// The losses, `[rows]`, each times its weight, or without any times `share`; and with `slopes` the gradient of their sum,
+/// `[rows, classes]`, else the logits.
+pub(crate) fn losses(
+    logits: Primitive,
+    targets: Primitive,
+    share: f32,
+    weights: Option<Primitive>,
+    slopes: bool,
+) -> (Primitive, Primitive) {
+    let [logits, targets] = [logits, targets].map(into_contiguous);
+    // They are overwritten.
+    let logits = if !slopes || logits.can_mut() { logits } else { copied(logits) };
+    let [rows, classes] = logits.meta.shape().dims();
+    let losses = empty(&logits, [rows]);
+    let width = width(&logits.client, std::iter::once(classes));
+    let (grid, vectors) = (cubes(rows, UNITS, &[&logits]), classes / width);
+    let (weighted, nan) = (weights.is_some(), f32::NAN);
+    // Something stands in the place of weights that are not there.
+    let weights = weights.map_or_else(|| empty(&logits, [1]), into_contiguous);
+    // SAFETY: the kernel leaves cubes past the last row idle, and the others stay in their row, which has a weight if any has;
+    // nothing else holds what is written.
+    unsafe {
+        launch!(
+            loss_kernel,
+            grid,
+            [width],
+            [logits, targets, weights, losses],
+            rows,
+            share,
+            nan,
+            weighted,
+            slopes,
+            vectors
+        );
+    }
+    (losses, logits)
 }

@@ -5,9 +5,10 @@
 //! it, so it waits for the backward pass: gradients for 1, as in f32, would have vanished before. One product more is
 //! the price for logits that nobody holds; of one block they are held, as the gradient of one operation after the other needs.
 
-use super::launch::{added, head, joined};
+use super::launch::{added, joined};
 use crate::cross_entropy;
 use crate::machine::autodiff::{FusedBackend, Primitive};
+use crate::ops::cross_entropy::gpu;
 use crate::ops::head::HeadLoss;
 use crate::ops::head::reference::{blocks, loss};
 use burn::backend::{Cube, TensorMetadata};
@@ -73,7 +74,7 @@ impl HalfHead {
             let (hidden, targets, logits) = self.block(rows.clone());
             let targets = targets.try_into_primitive::<Cube>().expect("all is on one device");
             let weights = Cube::plain(weights.clone().slice_dim(0, rows));
-            let (_, slopes) = head(Cube::plain(logits), targets, 1.0, Some(weights));
+            let (_, slopes) = gpu::losses(Cube::plain(logits), targets, 1.0, Some(weights), true);
             let slopes = Cube::from_plain::<2>(slopes).cast(hidden.dtype());
             if wanted[0] {
                 let gradient = slopes.clone().matmul(self.weight.clone().transpose());

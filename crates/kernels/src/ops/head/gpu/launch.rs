@@ -1,49 +1,12 @@
-//! The launches of the kernels, and the gradient.
+//! The head in f32, by blocks of rows, and its gradient.
 
-use super::{UNITS, head_kernel};
 use crate::machine::autodiff::{FusedBackend, Primitive};
-use crate::machine::gpu::{copied, cubes, empty, launch, width};
+use crate::ops::cross_entropy::gpu;
 use crate::ops::head::HeadLoss;
 use crate::ops::head::reference::blocks;
 use crate::ops::reduce::sum;
 use burn::backend::{Cube, TensorMetadata};
 use burn::tensor::{IntDType, Tensor};
-use burn_cubecl::kernel::into_contiguous;
-
-/// The losses, `[rows]`, each times its weight, or without any times `share`; and the gradient of their sum, `[rows, classes]`.
-pub(super) fn head(
-    logits: Primitive,
-    targets: Primitive,
-    share: f32,
-    weights: Option<Primitive>,
-) -> (Primitive, Primitive) {
-    let [logits, targets] = [logits, targets].map(into_contiguous);
-    // They are overwritten.
-    let logits = if logits.can_mut() { logits } else { copied(logits) };
-    let [rows, classes] = logits.meta.shape().dims();
-    let losses = empty(&logits, [rows]);
-    let width = width(&logits.client, std::iter::once(classes));
-    let (grid, vectors) = (cubes(rows, UNITS, &[&logits]), classes / width);
-    let (weighted, nan) = (weights.is_some(), f32::NAN);
-    // Something stands in the place of weights that are not there.
-    let weights = weights.map_or_else(|| empty(&logits, [1]), into_contiguous);
-    // SAFETY: the kernel leaves cubes past the last row idle, and the others stay in their row, which has a weight if any has;
-    // nothing else holds what is written.
-    unsafe {
-        launch!(
-            head_kernel,
-            grid,
-            [width],
-            [logits, targets, weights, losses],
-            rows,
-            share,
-            nan,
-            weighted,
-            vectors
-        );
-    }
-    (losses, logits)
-}
 
 /// The gradients for the gradient 1 of the loss.
 #[derive(Clone)]
@@ -87,7 +50,7 @@ pub(super) fn head_loss(
         let weights = weights
             .clone()
             .map(|weights| Cube::plain(if is_all { weights } else { weights.slice_dim(0, range) }));
-        let (loss, slopes) = head(logits, targets, 1.0 / rows as f32, weights);
+        let (loss, slopes) = gpu::losses(logits, targets, 1.0 / rows as f32, weights, true);
         losses.push(Cube::from_plain::<1>(loss));
         let slopes = Cube::from_plain::<2>(slopes);
         if of_hidden {

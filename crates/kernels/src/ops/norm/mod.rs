@@ -40,7 +40,8 @@ use burn::tensor::Tensor;
 /// The widths differ, or are 0.
 pub fn rms_norm<const D: usize>(x: Tensor<D>, gain: Tensor<1>, eps: f64) -> Tensor<D> {
     let norm = Norm::new(&x, eps, RowNorm::Rms);
-    normalised(x, Weights { gain: Some(gain), bias: None }, norm)
+    let [y, _] = normalised(x, Weights { gain: Some(gain), bias: None }, norm);
+    y
 }
 
 /// [`rms_norm`] of a residual stream, and the stream itself to go on from: the gradient of both arrives in one pass.
@@ -49,7 +50,7 @@ pub fn rms_norm<const D: usize>(x: Tensor<D>, gain: Tensor<1>, eps: f64) -> Tens
 /// The widths differ, or are 0.
 pub fn rms_norm_residual<const D: usize>(x: Tensor<D>, gain: Tensor<1>, eps: f64) -> [Tensor<D>; 2] {
     let norm = Norm::new(&x, eps, RowNorm::Rms);
-    normalised_residual(x, Weights { gain: Some(gain), bias: None }, norm)
+    normalised(x, Weights { gain: Some(gain), bias: None }, norm)
 }
 
 /// `x / max(|x|, least)` over the last dimension: rows of length 1, but for those shorter than `least`.
@@ -60,7 +61,8 @@ pub fn rms_norm_residual<const D: usize>(x: Tensor<D>, gain: Tensor<1>, eps: f64
 /// The last dimension is 0.
 pub fn unit_norm<const D: usize>(x: Tensor<D>, least: f64) -> Tensor<D> {
     let norm = Norm::new(&x, least, RowNorm::Unit);
-    normalised(x, Weights { gain: None, bias: None }, norm)
+    let [y, _] = normalised(x, Weights { gain: None, bias: None }, norm);
+    y
 }
 
 /// `(x - mean) / sqrt(variance + eps) * gain + bias` over the last dimension, with the biased
@@ -77,7 +79,8 @@ pub fn layer_norm<const D: usize>(
     eps: f64,
 ) -> Tensor<D> {
     let norm = Norm::new(&x, eps, RowNorm::Layer);
-    normalised(x, Weights { gain: Some(gain), bias }, norm)
+    let [y, _] = normalised(x, Weights { gain: Some(gain), bias }, norm);
+    y
 }
 
 /// [`layer_norm`] of a residual stream, and the stream itself to go on from: the gradient of both arrives in one pass.
@@ -91,7 +94,7 @@ pub fn layer_norm_residual<const D: usize>(
     eps: f64,
 ) -> [Tensor<D>; 2] {
     let norm = Norm::new(&x, eps, RowNorm::Layer);
-    normalised_residual(x, Weights { gain: Some(gain), bias }, norm)
+    normalised(x, Weights { gain: Some(gain), bias }, norm)
 }
 
 /// What a row is divided by, after its mean is taken away or not.
@@ -137,19 +140,14 @@ impl Weights {
     }
 }
 
-fn normalised<const D: usize>(x: Tensor<D>, weights: Weights, norm: Norm) -> Tensor<D> {
-    let op = Fused::<D>::new(norm, &weights);
-    let [y] = run(op, [x.into(), weights.gain.into(), weights.bias.into()]);
-    y.tensor()
-}
-
 /// The normalised x, and x itself.
-fn normalised_residual<const D: usize>(x: Tensor<D>, weights: Weights, norm: Norm) -> [Tensor<D>; 2] {
-    let op = Residual(Fused::<D>::new(norm, &weights));
+fn normalised<const D: usize>(x: Tensor<D>, weights: Weights, norm: Norm) -> [Tensor<D>; 2] {
+    weights.check(norm);
+    let op = Fused::<D> { norm, gain: weights.gain.is_some(), bias: weights.bias.is_some() };
     run(op, [x.into(), weights.gain.into(), weights.bias.into()]).map(Any::tensor)
 }
 
-/// A normalisation of x with the gain and the bias that are there.
+/// A normalisation of x with the gain and the bias that are there; its second output is x.
 #[derive(Clone)]
 struct Fused<const D: usize> {
     norm: Norm,
@@ -157,71 +155,30 @@ struct Fused<const D: usize> {
     bias: bool,
 }
 
-impl<const D: usize> Fused<D> {
-    fn new(norm: Norm, weights: &Weights) -> Self {
-        weights.check(norm);
-        Self { norm, gain: weights.gain.is_some(), bias: weights.bias.is_some() }
-    }
-
-    fn plain(&self, x: Tensor<D>, [gain, bias]: [Any; 2]) -> Tensor<D> {
-        let weights =
-            Weights { gain: self.gain.then(|| gain.tensor()), bias: self.bias.then(|| bias.tensor()) };
-        reference::norm(x, weights, self.norm)
-    }
-
-    fn on_cpu(&self, [x, gain, bias]: [FlexTensor; 3]) -> (FlexTensor, cpu::Kept) {
-        let x = compact(x);
-        let gain = if self.gain { values(&gain).into_owned() } else { vec![1.0; self.norm.width] };
-        let bias = self.bias.then(|| values(&bias));
-        let (y, stats) = cpu::forward(self.norm, &values(&x), &gain, bias.as_deref());
-        (tensor_of(y, x.layout().shape().clone()), cpu::Kept { norm: self.norm, x, gain, stats })
-    }
-}
-
-impl<const D: usize> Op<3> for Fused<D> {
+impl<const D: usize> Op<3, 2> for Fused<D> {
     const NAME: &'static str = "norm";
     const TAKES_EMPTY: bool = true;
     const ON_GPU: bool = true;
 
-    fn reference(self, [x, gain, bias]: [Any; 3]) -> [Any; 1] {
-        [self.plain(x.tensor(), [gain, bias]).into()]
-    }
-
-    fn cpu(self, inputs: [FlexTensor; 3], _: [bool; 3]) -> ([FlexTensor; 1], impl Gradient<Flex, 3>) {
-        let (y, kept) = self.on_cpu(inputs);
-        ([y], move |output, _| kept.gradients(&only(output), None).map(Some))
-    }
-
-    #[cfg(feature = "gpu")]
-    fn suits_gpu(&self, [x, ..]: &[Any; 3]) -> bool {
-        gpu::supports(x, self.norm)
-    }
-
-    #[cfg(feature = "gpu")]
-    fn gpu(self, inputs: [Primitive; 3], _: [bool; 3]) -> ([Primitive; 1], impl Gradient<Cube, 3>) {
-        let (y, kept) = gpu::forward(inputs, self.norm, [self.gain, self.bias]);
-        ([y], move |output, wanted| kept.gradients(only(output), None, wanted).map(Some))
-    }
-}
-
-/// The same, with x as a second output.
-#[derive(Clone)]
-struct Residual<const D: usize>(Fused<D>);
-
-impl<const D: usize> Op<3, 2> for Residual<D> {
-    const NAME: &'static str = "norm of a residual stream";
-    const TAKES_EMPTY: bool = true;
-    const ON_GPU: bool = true;
-
     fn reference(self, [x, gain, bias]: [Any; 3]) -> [Any; 2] {
-        let x = x.tensor();
-        [self.0.plain(x.clone(), [gain, bias]).into(), x.into()]
+        let x = x.tensor::<D>();
+        let weights =
+            Weights { gain: self.gain.then(|| gain.tensor()), bias: self.bias.then(|| bias.tensor()) };
+        [reference::norm(x.clone(), weights, self.norm).into(), x.into()]
     }
 
-    fn cpu(self, inputs: [FlexTensor; 3], _: [bool; 3]) -> ([FlexTensor; 2], impl Gradient<Flex, 3, 2>) {
-        let x = inputs[0].clone();
-        let (y, kept) = self.0.on_cpu(inputs);
-        ([y, x], move |[output, residual], _| match output {
+    fn cpu(
+        self,
+        [given, gain, bias]: [FlexTensor; 3],
+        _: [bool; 3],
+    ) -> ([FlexTensor; 2], impl Gradient<Flex, 3, 2>) {
+        let x = compact(given.clone());
+        let gain = if self.gain { values(&gain).into_owned() } else { vec![1.0; self.norm.width] };
+        let bias = self.bias.then(|| values(&bias));
+        let (y, stats) = cpu::forward(self.norm, &values(&x), &gain, bias.as_deref());
+        let y = tensor_of(y, x.layout().shape().clone());
+        let kept = cpu::Kept { norm: self.norm, x, gain, stats };
+        ([y, given], move |[output, residual], _| match output {
             Some(output) => kept.gradients(&output, residual.as_ref()).map(Some),
             // Nothing depends on the norm.
             None => [residual, None, None],
@@ -230,13 +187,13 @@ impl<const D: usize> Op<3, 2> for Residual<D> {
 
     #[cfg(feature = "gpu")]
     fn suits_gpu(&self, [x, ..]: &[Any; 3]) -> bool {
-        gpu::supports(x, self.0.norm)
+        gpu::supports(x, self.norm)
     }
 
     #[cfg(feature = "gpu")]
     fn gpu(self, inputs: [Primitive; 3], _: [bool; 3]) -> ([Primitive; 2], impl Gradient<Cube, 3, 2>) {
         let x = inputs[0].clone();
-        let (y, kept) = gpu::forward(inputs, self.0.norm, [self.0.gain, self.0.bias]);
+        let (y, kept) = gpu::forward(inputs, self.norm, [self.gain, self.bias]);
         ([y, x], move |[output, residual], wanted| match output {
             Some(output) => kept.gradients(output, residual, wanted).map(Some),
             None => [residual, None, None],

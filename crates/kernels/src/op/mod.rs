@@ -8,7 +8,6 @@
 //! A form on the CPU or the GPU returns the outputs and the gradient, a closure of what it keeps. The reference has its
 //! gradient from burn.
 
-mod form;
 mod record;
 
 #[cfg(test)]
@@ -17,7 +16,8 @@ pub(crate) use record::{count_call, record};
 
 #[cfg(feature = "gpu")]
 use crate::machine::autodiff::Primitive;
-use crate::machine::autodiff::{FusedBackend, OpTensor};
+use crate::machine::autodiff::{FusedBackend, Kernels, OpTensor, kernels_of};
+use crate::reference_in_use;
 #[cfg(feature = "gpu")]
 use burn::backend::Cube;
 use burn::backend::ops::FloatTensorOps;
@@ -25,7 +25,6 @@ use burn::backend::tensor::FloatTensor;
 use burn::backend::{Dispatch, DispatchDevice, DispatchTensor, Flex, TensorMetadata};
 use burn::tensor::{DType, Shape, Tensor};
 use burn_flex::FlexTensor;
-use form::{Form, form};
 
 /// What the file of an operation needs of this one, and the names of tensors on both kinds of device.
 pub(crate) mod prelude {
@@ -167,7 +166,7 @@ pub(crate) trait Op<const N: usize, const M: usize = 1>: Clone + Send + 'static 
     /// In plain tensor operations, which are differentiable on every device.
     fn reference(self, inputs: [Any; N]) -> [Any; M];
 
-    /// Whether the form on the CPU takes these inputs, which are there in a type that it takes.
+    /// Whether the form on the CPU takes these inputs, if it takes their types.
     fn suits_cpu(&self, _: &[Any; N]) -> bool {
         true
     }
@@ -177,7 +176,7 @@ pub(crate) trait Op<const N: usize, const M: usize = 1>: Clone + Send + 'static 
         no_form::<Flex, N, M>(Self::NAME)
     }
 
-    /// Whether the form on the GPU takes these inputs, which are there in f32.
+    /// Whether the form on the GPU takes these inputs, if they are f32 or made so.
     #[cfg(feature = "gpu")]
     fn suits_gpu(&self, _: &[Any; N]) -> bool {
         true
@@ -200,36 +199,6 @@ fn no_form<B: FusedBackend, const N: usize, const M: usize>(
     unreachable!("{name} has a form that it does not describe")
 }
 
-/// An operation as a backend computes it.
-trait Computes<B: FusedBackend, const N: usize, const M: usize> {
-    fn compute(
-        self,
-        inputs: [FloatTensor<B>; N],
-        wanted: [bool; N],
-    ) -> ([FloatTensor<B>; M], impl Gradient<B, N, M>);
-}
-
-impl<O: Op<N, M>, const N: usize, const M: usize> Computes<Flex, N, M> for O {
-    fn compute(
-        self,
-        inputs: [FlexTensor; N],
-        wanted: [bool; N],
-    ) -> ([FlexTensor; M], impl Gradient<Flex, N, M>) {
-        self.cpu(inputs, wanted)
-    }
-}
-
-#[cfg(feature = "gpu")]
-impl<O: Op<N, M>, const N: usize, const M: usize> Computes<Cube, N, M> for O {
-    fn compute(
-        self,
-        inputs: [Primitive; N],
-        wanted: [bool; N],
-    ) -> ([Primitive; M], impl Gradient<Cube, N, M>) {
-        self.gpu(inputs, wanted)
-    }
-}
-
 /// Computes an operation where its inputs lie. The first input is there.
 pub(crate) fn run<O: Op<N, M>, const N: usize, const M: usize>(op: O, inputs: [Input; N]) -> [Any; M] {
     let given = inputs.each_ref().map(|input| input.0.is_some());
@@ -240,45 +209,76 @@ pub(crate) fn run<O: Op<N, M>, const N: usize, const M: usize>(op: O, inputs: [I
     let inputs = inputs.map(|input| input.0.or_else(|| stand_in.clone()).expect("the first input is there"));
     drop(stand_in);
     match form(&op, &inputs) {
-        Form::Cpu => computed::<Flex, O, N, M>(op, inputs, given),
+        (Some(Kernels::Cpu), rounds) => {
+            computed::<Flex, _, N, M>(inputs, given, rounds, |inputs, wanted| op.cpu(inputs, wanted))
+        }
         #[cfg(feature = "gpu")]
-        Form::Gpu => computed::<Cube, O, N, M>(op, inputs, given),
-        Form::Reference => op.reference(inputs),
-        Form::RoundedReference(half) => {
+        (Some(Kernels::Gpu), rounds) => {
+            computed::<Cube, _, N, M>(inputs, given, rounds, |inputs, wanted| op.gpu(inputs, wanted))
+        }
+        (None, None) => op.reference(inputs),
+        (None, Some(_)) => {
+            let half = inputs[0].dtype();
             let wide = inputs.map(|input| input.cast(DType::F32));
             op.reference(wide).map(|output| output.cast(half))
         }
-        Form::RoundedCpu(gradient) => rounded::<Flex, O, N, M>(op, inputs, gradient),
-        #[cfg(feature = "gpu")]
-        Form::RoundedGpu(gradient) => rounded::<Cube, O, N, M>(op, inputs, gradient),
     }
 }
 
-fn computed<B: FusedBackend, O: Computes<B, N, M>, const N: usize, const M: usize>(
-    op: O,
-    inputs: [Any; N],
-    given: [bool; N],
-) -> [Any; M] {
-    let inputs = inputs.map(OpTensor::<B>::of_any);
-    let wanted = std::array::from_fn(|index| given[index] && inputs[index].is_tracked());
-    let (outputs, gradient) = op.compute(inputs.each_ref().map(|input| input.data().clone()), wanted);
-    record(&inputs, given, outputs, gradient).map(OpTensor::into_any)
+/// The kernels that compute an operation, or none for its reference. Where it is computed in f32 on numbers of half precision and
+/// rounded, also the gradient that it has.
+fn form<O: Op<N, M>, const N: usize, const M: usize>(
+    op: &O,
+    inputs: &[Any; N],
+) -> (Option<Kernels>, Option<PlainGradient>) {
+    let constants = op.constants();
+    let mut all = inputs.iter().chain(&constants);
+    let suits = |kernels: &Kernels| match kernels {
+        Kernels::Cpu => O::ON_CPU && op.suits_cpu(inputs),
+        #[cfg(feature = "gpu")]
+        Kernels::Gpu => O::ON_GPU && op.suits_gpu(inputs),
+    };
+    let has_numbers = O::TAKES_EMPTY || !inputs.iter().any(Any::is_empty);
+    let kernels = kernels_of_all(all.clone()).filter(|kernels| has_numbers && suits(kernels));
+    let bf16 = O::TAKES_BF16 && kernels == Some(Kernels::Cpu);
+    let taken = all.all(|x| x.dtype() == DType::F32 || bf16 && x.dtype() == DType::BF16);
+    match (inputs[0].dtype(), O::ROUNDED) {
+        _ if taken => (kernels, None),
+        (DType::F16 | DType::BF16, Some(gradient)) => (kernels, Some(gradient)),
+        _ => (None, None),
+    }
 }
 
-/// In f32 on numbers of half precision, which are kept as they came.
-fn rounded<B: FusedBackend, O: Computes<B, N, M>, const N: usize, const M: usize>(
-    op: O,
+/// The kernels of the device that all tensors are on, if they run at all.
+fn kernels_of_all<'a>(mut tensors: impl Iterator<Item = &'a Any>) -> Option<Kernels> {
+    if reference_in_use() {
+        return None;
+    }
+    let first = kernels_of(&tensors.next()?.device())?;
+    tensors.all(|tensor| kernels_of(&tensor.device()) == Some(first)).then_some(first)
+}
+
+/// Computes as the operation does on a backend: on the inputs as they are, or else in f32 on numbers of half precision, which are kept
+/// as they came.
+fn computed<B: FusedBackend, G: Gradient<B, N, M>, const N: usize, const M: usize>(
     inputs: [Any; N],
-    plain_gradient: PlainGradient,
+    given: [bool; N],
+    rounds: Option<PlainGradient>,
+    compute: impl FnOnce([FloatTensor<B>; N], [bool; N]) -> ([FloatTensor<B>; M], G),
 ) -> [Any; M] {
     let inputs = inputs.map(OpTensor::<B>::of_any);
+    let Some(plain_gradient) = rounds else {
+        let wanted = std::array::from_fn(|index| given[index] && inputs[index].is_tracked());
+        let (outputs, gradient) = compute(inputs.each_ref().map(|input| input.data().clone()), wanted);
+        return record(&inputs, given, outputs, gradient).map(OpTensor::into_any);
+    };
     let x = inputs[0].data().clone();
     let half = x.dtype();
     let cast = |tensor: FloatTensor<B>, dtype: DType| {
         OpTensor::<B>::of_any(OpTensor::<B>::plain(tensor).into_any().cast(dtype)).into_data()
     };
     let wide = inputs.each_ref().map(|input| cast(input.data().clone(), DType::F32));
-    let (outputs, _) = op.compute(wide, [false; N]);
+    let (outputs, _) = compute(wide, [false; N]);
     let outputs = outputs.map(|output| cast(output, half));
     let gradient = move |outputs: [Option<FloatTensor<B>>; M], _: [bool; N]| {
         let given = outputs.into_iter().flatten().next();

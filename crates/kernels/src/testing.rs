@@ -116,30 +116,19 @@ pub(crate) fn bits((output, gradients): &Differentiated) -> Vec<u32> {
     output.iter().chain(gradients.iter().flatten()).map(|x| x.to_bits()).collect()
 }
 
-/// [`assert_matches_on`] the CPU.
-#[track_caller]
-pub(crate) fn assert_matches<const D: usize>(
-    what: &str,
-    inputs: &[Vec<f32>],
-    fused: impl Fn(&[Tensor<1>]) -> Tensor<D>,
-    reference: impl Fn(&[Tensor<1>]) -> Tensor<D>,
-) {
-    assert_matches_on(&Device::flex(), what, inputs, fused, reference);
-}
-
-/// Asserts that a fused operation and its gradients match the reference, that a second run gives the same bits,
+/// Asserts that a fused operation and its gradients match its own reference, that a second run gives the same bits,
 /// and that the gradients match central differences of the reference, in float64.
 #[track_caller]
-pub(crate) fn assert_matches_on<const D: usize>(
+pub(crate) fn assert_fused_on<const D: usize>(
     device: &Device,
     what: &str,
     inputs: &[Vec<f32>],
-    fused: impl Fn(&[Tensor<1>]) -> Tensor<D>,
-    reference: impl Fn(&[Tensor<1>]) -> Tensor<D>,
+    operation: impl Fn(&[Tensor<1>]) -> Tensor<D>,
 ) {
-    let gradients = assert_matches_reference_on(device, what, inputs, &fused, &reference);
+    let reference = |inputs: &[Tensor<1>]| by_reference(|| operation(inputs));
+    let gradients = assert_matches_reference_on(device, what, inputs, &operation, reference);
     for (index, gradient) in gradients.iter().enumerate() {
-        let slope = central_difference(inputs, index, &reference);
+        let slope = central_difference(inputs, index, reference);
         let direction = numbers(7, gradient.len());
         let along: f64 = gradient.iter().zip(&direction).map(|(g, d)| f64::from(*g) * f64::from(*d)).sum();
         let largest = gradient.iter().fold(1.0_f64, |largest, x| largest.max(f64::from(x.abs())));
@@ -229,17 +218,6 @@ pub(crate) fn by_reference<T>(operation: impl FnOnce() -> T) -> T {
     let result = operation();
     IN_REFERENCE.set(false);
     result
-}
-
-/// [`assert_matches_on`] with the reference of the operation itself.
-#[track_caller]
-pub(crate) fn assert_fused_on<const D: usize>(
-    device: &Device,
-    what: &str,
-    inputs: &[Vec<f32>],
-    operation: impl Fn(&[Tensor<1>]) -> Tensor<D>,
-) {
-    assert_matches_on(device, what, inputs, &operation, |inputs| by_reference(|| operation(inputs)));
 }
 
 /// The devices that operations are tested on: the CPU, and a GPU where there is one.

@@ -38,7 +38,7 @@ pub fn cross_entropy(logits: Tensor<2>, targets: Tensor<1, Int>) -> Tensor<1> {
 }
 
 /// In plain tensor operations.
-pub(crate) fn plain(logits: Tensor<2>, targets: Tensor<1, Int>) -> Tensor<1> {
+fn plain(logits: Tensor<2>, targets: Tensor<1, Int>) -> Tensor<1> {
     // The maximum only keeps exp in range; the value does not depend on it, so neither does the gradient.
     let largest = logits.clone().detach().max_dim(1);
     let sum = (logits.clone() - largest.clone()).exp().sum_dim(1);

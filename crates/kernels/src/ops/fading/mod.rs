@@ -117,24 +117,20 @@ impl Op<3> for Fading {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{assert_matches, assert_threads_change_no_bit, list, numbers, tensor};
+    use crate::testing::{
+        assert_fused_on, assert_threads_change_no_bit, by_reference, list, numbers, tensor,
+    };
     use burn::tensor::Device;
 
-    type Kernel = fn(Tensor<4>, Tensor<4>, Tensor<4>, usize) -> Tensor<4>;
-
-    fn by_plain(q: Tensor<4>, k: Tensor<4>, gates: Tensor<4>, first: usize) -> Tensor<4> {
-        plain(&q, &k, &gates, first)
-    }
-
     /// `[batch, heads, queries, rows, head_dim]` and the first query.
-    fn call(inputs: &[Tensor<1>], (sizes, first): (Sizes, usize), kernel: Kernel) -> Tensor<4> {
+    fn call(inputs: &[Tensor<1>], (sizes, first): (Sizes, usize)) -> Tensor<4> {
         let Sizes { batch, heads, queries, rows, head_dim } = sizes;
         // Heads and rows swapped, so that they do not lie contiguously.
         let of = |index: usize, rows: usize| {
             inputs[index].clone().reshape([batch, rows, heads, head_dim]).swap_dims(1, 2)
         };
         let gates = of(2, rows).square().mul_scalar(0.3).cumsum(2).neg();
-        kernel(of(0, queries), of(1, rows), gates, first)
+        fading_scores(of(0, queries), of(1, rows), gates, first)
     }
 
     #[test]
@@ -150,12 +146,8 @@ mod tests {
             let Sizes { batch, heads, queries, rows, head_dim } = sizes;
             let counts = [queries, rows, rows].map(|rows| batch * heads * rows * head_dim);
             let inputs: Vec<_> = (1..).zip(counts).map(|(seed, count)| numbers(seed, count)).collect();
-            assert_matches(
-                &format!("{sizes:?} from {first}"),
-                &inputs,
-                |inputs| call(inputs, (sizes, first), fading_scores),
-                |inputs| call(inputs, (sizes, first), by_plain),
-            );
+            let what = format!("{sizes:?} from {first}");
+            assert_fused_on(&Device::flex(), &what, &inputs, |inputs| call(inputs, (sizes, first)));
         }
     }
 
@@ -166,8 +158,8 @@ mod tests {
         let shape = [1, 1, 100, 4];
         let (q, k) = (tensor::<4>(1, shape, &device), tensor::<4>(2, shape, &device));
         let gates = Tensor::<4>::full(shape, -3.0, &device).cumsum(2);
-        for kernel in [fading_scores as Kernel, by_plain] {
-            let scores = list(kernel(q.clone(), k.clone(), gates.clone(), 0));
+        let read = || list(fading_scores(q.clone(), k.clone(), gates.clone(), 0));
+        for scores in [read(), by_reference(read)] {
             let (q, k) = (list(q.clone()), list(k.clone()));
             for (index, score) in scores.iter().enumerate() {
                 let (i, j) = (index / 100, index % 100);
@@ -185,6 +177,6 @@ mod tests {
     fn threads_change_no_bit() {
         let sizes = (Sizes { batch: 2, heads: 2, queries: 70, rows: 70, head_dim: 8 }, 0);
         let inputs: Vec<_> = (1..4).map(|seed| numbers(seed, 2 * 2 * 70 * 8)).collect();
-        assert_threads_change_no_bit("fading scores", &inputs, |inputs| call(inputs, sizes, fading_scores));
+        assert_threads_change_no_bit("fading scores", &inputs, |inputs| call(inputs, sizes));
     }
 }

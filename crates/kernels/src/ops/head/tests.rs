@@ -1,7 +1,7 @@
 use super::*;
 use crate::testing::{
-    assert_close, assert_matches, assert_matches_reference_on, assert_threads_change_no_bit, differentiate,
-    flat, list, numbers, on_threads, tensor,
+    assert_close, assert_fused_on, assert_matches_reference_on, assert_threads_change_no_bit, by_reference,
+    differentiate, flat, list, numbers, on_threads, tensor,
 };
 use burn::tensor::{DType, Device};
 
@@ -28,13 +28,16 @@ pub(crate) enum Weighting {
 pub(crate) const WEIGHTINGS: [Weighting; 3] = [Weighting::Mean, Weighting::Some, Weighting::Nothing];
 
 impl Weighting {
-    pub(crate) fn weights(self, rows: usize, device: &Device) -> Option<Tensor<1>> {
+    /// Of the type of an input, and where it lies.
+    pub(crate) fn weights(self, rows: usize, input: &Tensor<1>) -> Option<Tensor<1>> {
+        let device = input.clone().without_autodiff().device();
         let share = |row: usize| if row % 3 == 1 { 0.0 } else { (row % 5 + 1) as f32 / rows as f32 };
-        match self {
-            Self::Mean => None,
-            Self::Some => Some(flat((0..rows).map(share).collect(), device)),
-            Self::Nothing => Some(Tensor::zeros([rows], device)),
-        }
+        let weights = match self {
+            Self::Mean => return None,
+            Self::Some => flat((0..rows).map(share).collect(), &device),
+            Self::Nothing => Tensor::zeros([rows], &device),
+        };
+        Some(weights.cast(input.dtype()))
     }
 }
 
@@ -65,19 +68,8 @@ fn fused(
 ) -> Tensor<1> {
     let (hidden, weight) = inputs(given, shape, turned);
     let (device, rows) = (given[0].device(), shape[0] * shape[1]);
-    let weights = weighting.weights(rows, &device);
+    let weights = weighting.weights(rows, &given[0]);
     head_loss(hidden, weight, targets(rows, shape[3], &device), weights, precision)
-}
-
-pub(crate) fn plain(given: &[Tensor<1>], shape: [usize; 4], turned: bool, weighting: Weighting) -> Tensor<1> {
-    let (hidden, weight) = inputs(given, shape, turned);
-    let (device, rows) = (given[0].device(), shape[0] * shape[1]);
-    let logits = crate::ops::linear::plain(hidden, weight, None).reshape([rows, shape[3]]);
-    let losses = crate::ops::cross_entropy::plain(logits, targets(rows, shape[3], &device));
-    match weighting.weights(rows, &device) {
-        None => losses.mean(),
-        Some(weights) => (losses.clone() * weights.cast(losses.dtype())).sum(),
-    }
 }
 
 /// [`assert_close`] relative to the largest number: gradients are small where rows are many.
@@ -93,12 +85,10 @@ fn agrees_with_the_reference() {
     for shape in SHAPES {
         for turned in [false, true] {
             for weighting in WEIGHTINGS {
-                assert_matches(
-                    &format!("{shape:?} {turned} {weighting:?}"),
-                    &given(shape),
-                    |given| fused(given, shape, turned, weighting, Precision::F32),
-                    |given| plain(given, shape, turned, weighting),
-                );
+                let what = format!("{shape:?} {turned} {weighting:?}");
+                assert_fused_on(&Device::flex(), &what, &given(shape), |given| {
+                    fused(given, shape, turned, weighting, Precision::F32)
+                });
             }
         }
     }
@@ -109,13 +99,11 @@ fn agrees_with_the_reference() {
 fn many_rows_agree_with_the_reference() {
     let shape = [2, 1700, 32, 100];
     for weighting in [Weighting::Mean, Weighting::Some] {
-        assert_matches_reference_on(
-            &Device::flex(),
-            &format!("{weighting:?}"),
-            &given(shape),
-            |given| fused(given, shape, true, weighting, Precision::F32),
-            |given| plain(given, shape, true, weighting),
-        );
+        let fused = |given: &[Tensor<1>]| fused(given, shape, true, weighting, Precision::F32);
+        let what = format!("{weighting:?}");
+        assert_matches_reference_on(&Device::flex(), &what, &given(shape), fused, |given| {
+            by_reference(|| fused(given))
+        });
     }
 }
 
@@ -133,17 +121,15 @@ fn bf16_agrees_with_the_operations_one_after_the_other() {
                     let device = given[0].device();
                     let losses =
                         reference::losses(hidden, weight, targets(rows, shape[3], &device), precision);
-                    let weights = weighting.weights(rows, &device);
-                    reference::loss(losses, weights.map(Tensor::without_autodiff))
+                    reference::loss(losses, weighting.weights(rows, &given[0]))
                 };
                 let expected = differentiate(&device, &given(shape), apart);
                 for engine in [Engine::of(precision), Engine::Rounded, Engine::Dot] {
                     let what = format!("{shape:?} {turned} {weighting:?} {engine:?}");
                     let actual = differentiate(&device, &given(shape), |given| {
                         let (hidden, weight) = inputs(given, shape, turned);
-                        let device = given[0].device();
-                        let weights = weighting.weights(rows, &device).map(Tensor::without_autodiff);
-                        let targets = targets(rows, shape[3], &device);
+                        let weights = weighting.weights(rows, &given[0]);
+                        let targets = targets(rows, shape[3], &given[0].device());
                         HeadLoss { targets, weights, precision, engine, at_once: rows }.run(hidden, weight)
                     });
                     assert_close(&what, &actual.0, &expected.0, 1e-5);

@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::{assert_matches_on, numbers, on_devices, tensor};
+use crate::testing::{assert_fused_on, numbers, on_devices, tensor};
 use burn::tensor::Device;
 
 on_devices! {
@@ -40,28 +40,17 @@ fn weights(inputs: &[Tensor<1>]) -> Weights {
 /// What the fused forms compute, and the reference: of so many inputs.
 fn agrees(device: &Device, shape: [usize; 3], kind: RowNorm, count: usize, eps: f64) {
     let norm = Norm { width: shape[2], eps, kind };
-    assert_matches_on(
-        device,
-        &format!("{kind:?} of {count} inputs {shape:?}, {eps}"),
-        &inputs(shape)[..count],
-        |inputs| {
-            let [y, _] = normalised(x(inputs, shape), weights(inputs), norm);
-            y
-        },
-        |inputs| reference::norm(x(inputs, shape), weights(inputs), norm),
-    );
+    let (what, given) = (format!("{kind:?} of {count} inputs {shape:?}, {eps}"), &inputs(shape)[..count]);
+    let outputs = |given: &[Tensor<1>]| normalised(x(given, shape), weights(given), norm);
+    assert_fused_on(device, &what, given, |given| {
+        let [y, _] = outputs(given);
+        y
+    });
     // A branch beside its residual stream.
-    let joined = |[y, x]: [Tensor<3>; 2]| y * 2.0 + x.clone() * x;
-    assert_matches_on(
-        device,
-        &format!("{kind:?} of {count} inputs {shape:?}, {eps}, beside the stream"),
-        &inputs(shape)[..count],
-        |inputs| joined(normalised(x(inputs, shape), weights(inputs), norm)),
-        |inputs| {
-            let x = x(inputs, shape);
-            joined([reference::norm(x.clone(), weights(inputs), norm), x])
-        },
-    );
+    assert_fused_on(device, &format!("{what}, beside the stream"), given, |given| {
+        let [y, x] = outputs(given);
+        y * 2.0 + x.clone() * x
+    });
 }
 
 pub(super) fn all_agree(device: &Device, shapes: &[[usize; 3]]) {

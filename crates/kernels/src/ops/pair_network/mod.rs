@@ -120,7 +120,8 @@ impl Op<6> for Shape {
 mod tests {
     use super::*;
     use crate::testing::{
-        ROUNDING, assert_alike, assert_matches, assert_threads_change_no_bit, differentiate, numbers,
+        ROUNDING, assert_alike, assert_fused_on, assert_threads_change_no_bit, by_reference, differentiate,
+        numbers,
     };
     use burn::tensor::Device;
 
@@ -139,9 +140,7 @@ mod tests {
         inputs
     }
 
-    type Network = fn(Tensor<4>, Tensor<4>, &PairNetwork, usize) -> Tensor<4>;
-
-    fn call(shape: Shape, inputs: &[Tensor<1>], network: Network) -> Tensor<4> {
+    fn call(shape: Shape, inputs: &[Tensor<1>]) -> Tensor<4> {
         let Shape { batch, bias_batch, heads, queries, keys, hidden, first } = shape;
         // Keys and queries swapped, so that the scores do not lie contiguously.
         let scores = inputs[0].clone().reshape([batch, heads, keys, queries]).swap_dims(2, 3);
@@ -152,7 +151,7 @@ mod tests {
             w2: inputs[4].clone().reshape([hidden, heads]),
             b2: inputs[5].clone(),
         };
-        network(scores, bias, &weights, first)
+        pair_network(scores, bias, &weights, first)
     }
 
     #[test]
@@ -164,12 +163,7 @@ mod tests {
             Shape { heads: 3, queries: 5, keys: 50, first: 20, hidden: 17, ..PLAIN },
         ];
         for shape in shapes {
-            assert_matches(
-                &format!("{shape:?}"),
-                &inputs(shape),
-                |inputs| call(shape, inputs, pair_network),
-                |inputs| call(shape, inputs, reference::pair_network),
-            );
+            assert_fused_on(&Device::flex(), &format!("{shape:?}"), &inputs(shape), |x| call(shape, x));
         }
     }
 
@@ -177,13 +171,12 @@ mod tests {
     fn hidden_numbers_of_both_signs() {
         let mut inputs = inputs(PLAIN);
         inputs[3] = numbers(9, PLAIN.hidden);
-        let read = |network| differentiate(&Device::flex(), &inputs, |inputs| call(PLAIN, inputs, network));
-        let [fused, expected] = [pair_network as Network, reference::pair_network].map(read);
-        assert_alike("both signs", &fused, &expected, ROUNDING);
+        let read = || differentiate(&Device::flex(), &inputs, |inputs| call(PLAIN, inputs));
+        assert_alike("both signs", &read(), &by_reference(read), ROUNDING);
     }
 
     #[test]
     fn threads_change_no_bit() {
-        assert_threads_change_no_bit("a network", &inputs(PLAIN), |inputs| call(PLAIN, inputs, pair_network));
+        assert_threads_change_no_bit("a network", &inputs(PLAIN), |inputs| call(PLAIN, inputs));
     }
 }

@@ -196,7 +196,7 @@ fn in_rows<const D: usize>(x: Tensor<D>) -> Tensor<1> {
 #[allow(clippy::float_cmp, reason = "sums of ones and twos are exact")]
 mod tests {
     use super::*;
-    use crate::testing::{assert_close, assert_matches, list, numbers, on_threads, tensor};
+    use crate::testing::{assert_close, assert_fused_on, in_reference, list, numbers, on_threads, tensor};
     use burn::tensor::{Device, Int};
 
     #[test]
@@ -263,11 +263,13 @@ mod tests {
     #[test]
     fn chunks_agree_with_the_reference() {
         let shaped = |inputs: &[Tensor<1>]| inputs[0].clone().reshape([41, 3, 43]).swap_dims(0, 2);
-        let inputs = [numbers(1, 41 * 3 * 43)];
-        let count = f64::from(41 * 3 * 43);
-        let mean_in_rows = |x: &[Tensor<1>]| in_rows(shaped(x)).div_scalar(count);
-        assert_matches("chunks", &inputs, |x| in_chunks(shaped(x), 1.0), |x| in_rows(shaped(x)));
-        assert_matches("mean of chunks", &inputs, |x| in_chunks(shaped(x), 1.0 / count), mean_in_rows);
+        for divisor in [1.0, f64::from(41 * 3 * 43)] {
+            let what = format!("a share of 1 / {divisor}");
+            assert_fused_on(&Device::flex(), &what, &[numbers(1, 41 * 3 * 43)], |x| {
+                let x = shaped(x);
+                if in_reference() { in_rows(x).div_scalar(divisor) } else { in_chunks(x, 1.0 / divisor) }
+            });
+        }
     }
 
     #[test]

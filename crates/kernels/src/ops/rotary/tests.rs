@@ -1,6 +1,6 @@
 use super::*;
 use crate::testing::{
-    assert_close, assert_matches_on, assert_threads_change_no_bit, flat, list, numbers, on_devices, padded,
+    assert_close, assert_fused_on, assert_threads_change_no_bit, flat, list, numbers, on_devices, padded,
     tensor,
 };
 use burn::tensor::Device;
@@ -88,13 +88,9 @@ fn rotate_agrees(device: &Device) {
                         x.reshape(shape)
                     }
                 };
-                assert_matches_on(
-                    device,
-                    &format!("{layout:?} {shape:?} {rows} {rotated} {apart}"),
-                    &[numbers(1, shape.iter().product())],
-                    |inputs| rotate(x(inputs), &table),
-                    |inputs| reference::rotate(x(inputs), &beside(inputs, &table)),
-                );
+                let what = format!("{layout:?} {shape:?} {rows} {rotated} {apart}");
+                let given = [numbers(1, shape.iter().product())];
+                assert_fused_on(device, &what, &given, |inputs| rotate(x(inputs), &beside(inputs, &table)));
             }
         }
     }
@@ -155,20 +151,12 @@ fn split_agrees(device: &Device) {
                     Coming::Shared => joined(parts) + packed.reshape([batch * length * heads.packed()]),
                     _ => joined(parts),
                 };
-                assert_matches_on(
-                    device,
-                    &format!("{heads:?} {coming:?}"),
-                    &[numbers(1, batch * length * heads.packed())],
-                    |inputs| {
-                        let packed = packed(inputs);
-                        whole(packed.clone(), split_rotate(packed, heads, q_table, k_table))
-                    },
-                    |inputs| {
-                        let packed = packed(inputs);
-                        let [q, k] = [q_table, k_table].map(|table| table.map(|table| beside(inputs, table)));
-                        whole(packed.clone(), reference::split_rotate(&packed, heads, q.as_ref(), k.as_ref()))
-                    },
-                );
+                let given = [numbers(1, batch * length * heads.packed())];
+                assert_fused_on(device, &format!("{heads:?} {coming:?}"), &given, |inputs| {
+                    let packed = packed(inputs);
+                    let [q, k] = [q_table, k_table].map(|table| table.map(|table| beside(inputs, table)));
+                    whole(packed.clone(), split_rotate(packed, heads, q.as_ref(), k.as_ref()))
+                });
             }
         }
     }
@@ -185,29 +173,20 @@ fn odd_shapes(device: &Device) {
         let table = table(device, [batch, length, rotated], layout, 1.1);
         let table = RotationTable { cos: padded(table.cos), sin: padded(table.sin), layout };
         let x = |inputs: &[Tensor<1>]| padded(inputs[0].clone().reshape([batch, 3, length, head_dim]));
-        assert_matches_on(
-            device,
-            &format!("{layout:?} {length} {head_dim}"),
-            &[numbers(1, batch * 3 * length * head_dim)],
-            |inputs| rotate(x(inputs), &table),
-            |inputs| reference::rotate(x(inputs), &beside(inputs, &table)),
-        );
+        let given = [numbers(1, batch * 3 * length * head_dim)];
+        let what = format!("{layout:?} {length} {head_dim}");
+        assert_fused_on(device, &what, &given, |inputs| rotate(x(inputs), &beside(inputs, &table)));
         for (heads, table) in [
             (Heads { query: 3, key_value: 1, head_dim }, Some(&table)),
             (Heads { query: 1, key_value: 1, head_dim: 1 }, None),
         ] {
             let packed =
                 |inputs: &[Tensor<1>]| padded(inputs[0].clone().reshape([batch, length, heads.packed()]));
-            assert_matches_on(
-                device,
-                &format!("{heads:?} {layout:?} {length}"),
-                &[numbers(1, batch * length * heads.packed())],
-                |inputs| joined(split_rotate(packed(inputs), heads, table, table)),
-                |inputs| {
-                    let table = table.map(|table| beside(inputs, table));
-                    joined(reference::split_rotate(&packed(inputs), heads, table.as_ref(), table.as_ref()))
-                },
-            );
+            let given = [numbers(1, batch * length * heads.packed())];
+            assert_fused_on(device, &format!("{heads:?} {layout:?} {length}"), &given, |inputs| {
+                let table = table.map(|table| beside(inputs, table));
+                joined(split_rotate(packed(inputs), heads, table.as_ref(), table.as_ref()))
+            });
         }
     }
 }

@@ -1,7 +1,7 @@
 use crate::machine::device::adapter;
-use crate::ops::head::tests::{WEIGHTINGS, assert_relatively_close, given, inputs, plain, targets};
+use crate::ops::head::tests::{WEIGHTINGS, assert_relatively_close, given, inputs, targets};
 use crate::ops::head::{Engine, HeadLoss, reference};
-use crate::testing::{assert_close, assert_matches_on, differentiate, list};
+use crate::testing::{assert_close, assert_fused_on, differentiate, list};
 use crate::{Precision, head_loss, head_scores};
 use burn::tensor::{Int, Tensor};
 
@@ -25,17 +25,13 @@ fn odd_shapes_agree_with_the_reference() {
     for shape in [[1, 1, 1, 1], [1, 5, 3, 17], [2, 9, 8, 64], [3, 7, 5, 300]] {
         let rows = shape[0] * shape[1];
         for (weighting, at_once) in WEIGHTINGS.into_iter().zip([rows, 4, 1]) {
-            assert_matches_on(
-                &device,
-                &format!("{shape:?} {weighting:?}, {at_once} at once"),
-                &given(shape),
-                |given| {
-                    let (hidden, weight) = inputs(given, shape, true);
-                    let weights = weighting.weights(rows, &device);
-                    on_gpu(hidden, weight, targets(rows, shape[3], &device), weights, Precision::F32, at_once)
-                },
-                |given| plain(given, shape, true, weighting),
-            );
+            let what = format!("{shape:?} {weighting:?}, {at_once} at once");
+            assert_fused_on(&device, &what, &given(shape), |given| {
+                let (hidden, weight) = inputs(given, shape, true);
+                let weights = weighting.weights(rows, &given[0]);
+                let targets = targets(rows, shape[3], &given[0].device());
+                on_gpu(hidden, weight, targets, weights, Precision::F32, at_once)
+            });
         }
     }
 }
@@ -55,7 +51,7 @@ fn halves_by_blocks_agree_with_the_operations_one_after_the_other() {
                     differentiate(&device, &given(shape), |given| {
                         let (hidden, weight) = inputs(given, shape, true);
                         let targets = targets(rows, shape[3], &given[0].device());
-                        let weights = weighting.weights(rows, &device);
+                        let weights = weighting.weights(rows, &given[0]);
                         let loss = if by_blocks {
                             on_gpu(hidden, weight, targets, weights, precision, at_once)
                         } else {

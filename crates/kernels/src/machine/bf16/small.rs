@@ -316,15 +316,11 @@ vectorised! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::bf16::widen;
+    use crate::machine::bf16::{rounded, widened};
+    use crate::machine::matmul::tests::assert_product;
     use crate::testing::numbers;
 
-    fn rounded(x: &[f32]) -> Vec<f32> {
-        x.iter().map(|x| widen(round(*x))).collect()
-    }
-
-    /// Sizes around those of registers, odd ones, and more numbers than are summed at once; the sums of f32 on the same
-    /// rounded numbers, but for their order. The last row ends with the buffer.
+    /// Sizes around those of registers, odd ones, and more numbers than are summed at once.
     #[test]
     fn products_of_every_shape_are_those_of_rounded_numbers() {
         let shapes: &[(usize, usize, usize)] = if cfg!(miri) {
@@ -342,42 +338,18 @@ mod tests {
             ]
         };
         for &(rows, columns, inner) in shapes {
-            let (left, right) = (numbers(1, rows * inner), numbers(2, inner * columns));
-            let [left_rounded, right_rounded] = [&left, &right].map(|x| rounded(x));
-            let stride = columns + 3;
-            for (turned, add) in [(false, false), (true, false), (false, true), (true, true)] {
-                let matrix = |data| {
-                    if turned {
-                        Matrix::new(data, inner, rows, rows).transposed()
+            let given = [numbers(1, rows * inner), numbers(2, inner * columns)];
+            let exact = given.each_ref().map(|x| widened(&rounded(x)));
+            for turned in [false, true] {
+                let [given, exact] = [&given, &exact].map(|[left, right]| {
+                    let left = if turned {
+                        Matrix::new(left, inner, rows, rows).transposed()
                     } else {
-                        Matrix::new(data, rows, inner, inner)
-                    }
-                };
-                let [mut out, mut expected] = [(); 2].map(|()| numbers(3, (rows - 1) * stride + columns));
-                matmul_rounded(
-                    &mut out,
-                    stride,
-                    add,
-                    0.7,
-                    matrix(&left),
-                    Matrix::new(&right, inner, columns, columns),
-                );
-                matmul::matmul(
-                    &mut expected,
-                    stride,
-                    add,
-                    0.7,
-                    matrix(&left_rounded),
-                    Matrix::new(&right_rounded, inner, columns, columns),
-                );
-                for (at, (out, expected)) in out.iter().zip(&expected).enumerate() {
-                    let apart = (out - expected).abs();
-                    let allowed = if at % stride < columns { 1e-6 * (inner as f32).max(8.0) } else { 0.0 };
-                    assert!(
-                        apart <= allowed,
-                        "{rows} x {columns} x {inner}, {turned} {add}: {at}: {out} {expected}"
-                    );
-                }
+                        Matrix::new(left, rows, inner, inner)
+                    };
+                    [left, Matrix::new(right, inner, columns, columns)]
+                });
+                assert_product(matmul_rounded, given, exact);
             }
         }
     }

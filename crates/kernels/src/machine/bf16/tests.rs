@@ -1,21 +1,6 @@
 use super::*;
+use crate::machine::matmul::tests::{assert_near, expected};
 use crate::testing::{numbers, on_threads};
-
-/// The product by its definition, in f64, and the sum of the magnitudes.
-fn expected(left: Bf16Matrix<'_>, right: Bf16Matrix<'_>) -> Vec<[f64; 2]> {
-    let at = |m: Bf16Matrix<'_>, i: usize, j: usize| {
-        let index = if m.turned { j * m.rows + i } else { i * m.columns + j };
-        f64::from(widen(m.data[index]))
-    };
-    let mut out = Vec::new();
-    for i in 0..left.rows {
-        for j in 0..right.columns {
-            let terms = (0..left.columns).map(|n| at(left, i, n) * at(right, n, j));
-            out.push(terms.fold([0.0, 0.0], |[sum, size], term| [sum + term, size + term.abs()]));
-        }
-    }
-    out
-}
 
 fn sums(arithmetic: Arithmetic, left: Bf16Matrix<'_>, right: Bf16Matrix<'_>) -> Vec<f32> {
     product(arithmetic, left, right, |from, sums, out| {
@@ -45,22 +30,13 @@ fn products_of_every_shape_in_both_arithmetics() {
         let (a, b) = (rounded(&numbers(1, rows * inner)), rounded(&numbers(2, inner * columns)));
         let lefts = [Bf16Matrix::new(&a, rows, inner), Bf16Matrix::new(&a, inner, rows).transposed()];
         let rights = [Bf16Matrix::new(&b, inner, columns), Bf16Matrix::new(&b, columns, inner).transposed()];
-        for left in lefts {
-            for right in rights {
-                for arithmetic in [Arithmetic::Dot, Arithmetic::Widened] {
-                    let out = on_threads(2, || sums(arithmetic, left, right));
-                    let expected = expected(left, right);
-                    assert_eq!(out.len(), expected.len());
-                    for (out, [expected, size]) in out.iter().zip(expected) {
-                        let off = (f64::from(*out) - expected).abs();
-                        // A sum of n terms, each rounded: far below the n units that are possible.
-                        let bound = 1e-6 * size;
-                        assert!(
-                            off <= bound,
-                            "{arithmetic:?} {rows} x {columns} x {inner}: {out} is {off} off"
-                        );
-                    }
-                }
+        let wide = [widened(&a), widened(&b)];
+        for (left, right) in lefts.into_iter().flat_map(|left| rights.map(|right| (left, right))) {
+            let expected = expected(left.widened(&wide[0]), right.widened(&wide[1]), None);
+            for arithmetic in [Arithmetic::Dot, Arithmetic::Widened] {
+                let out = on_threads(2, || sums(arithmetic, left, right));
+                // A sum of n terms, each rounded: far below the n units that are possible.
+                assert_near(&format!("{arithmetic:?} {rows} x {columns} x {inner}"), &out, &expected);
             }
         }
     }

@@ -296,4 +296,4 @@ impl<T> Start<T> {
 unsafe impl<T: Send> Sync for Start<T> {}
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -20,7 +20,7 @@ fn products_of_both_orientations() {
 }
 
 /// The product by its definition, in f64, and the sum of the magnitudes, to which rounding errors are relative.
-fn expected(left: Matrix<'_>, right: Matrix<'_>, onto: Option<&[f32]>) -> Vec<[f64; 2]> {
+pub(crate) fn expected(left: Matrix<'_>, right: Matrix<'_>, onto: Option<&[f32]>) -> Vec<[f64; 2]> {
     let at = |m: Matrix<'_>, i, j| f64::from(m.data[i * m.strides.0 + j * m.strides.1]);
     let mut out = Vec::new();
     for i in 0..left.rows {
@@ -34,7 +34,7 @@ fn expected(left: Matrix<'_>, right: Matrix<'_>, onto: Option<&[f32]>) -> Vec<[f
 }
 
 #[track_caller]
-fn assert_near(what: &str, out: &[f32], expected: &[[f64; 2]]) {
+pub(crate) fn assert_near(what: &str, out: &[f32], expected: &[[f64; 2]]) {
     assert_eq!(out.len(), expected.len(), "{what}");
     for (out, &[expected, size]) in out.iter().zip(expected) {
         let off = (f64::from(*out) - expected).abs();
@@ -94,19 +94,26 @@ fn products_on_one_thread_of_every_shape() {
         let rights =
             [Matrix::new(&b, inner, columns, columns), Matrix::strided(&b, inner, columns, (1, inner))];
         for (left, right) in lefts.into_iter().flat_map(|left| rights.map(|right| (left, right))) {
-            on_one_thread(left, right);
+            assert_product(matmul, [left, right], [left, right]);
         }
     }
 }
 
-/// Compares with the definition, added or not, in rows with numbers between them, which stay; the last one ends with the buffer.
-fn on_one_thread(left: Matrix<'_>, right: Matrix<'_>) {
-    let (rows, columns, inner) = (left.rows, right.columns, left.columns);
-    let (stride, expected) = (columns + 3, expected(left, right, None));
+/// Compares the product of what is `given` with the definition on what is `exact`, added or not, in rows with numbers between them,
+/// which stay; the last one ends with the buffer.
+#[track_caller]
+pub(crate) fn assert_product(
+    product: fn(&mut [f32], usize, bool, f32, Matrix<'_>, Matrix<'_>),
+    given: [Matrix<'_>; 2],
+    exact: [Matrix<'_>; 2],
+) {
+    let [left, right] = given;
+    let (rows, columns, inner, factor) = (left.rows, right.columns, left.columns, 0.7);
+    let (stride, expected) = (columns + 3, expected(exact[0], exact[1], None));
     let before = numbers(3, (rows - 1) * stride + columns);
     for add in [false, true] {
         let mut out = before.clone();
-        matmul(&mut out, stride, add, 0.5, left, right);
+        product(&mut out, stride, add, factor, left, right);
         for (index, (out, before)) in out.iter().zip(&before).enumerate() {
             let (row, column) = (index / stride, index % stride);
             if column >= columns {
@@ -115,7 +122,7 @@ fn on_one_thread(left: Matrix<'_>, right: Matrix<'_>) {
             }
             let [sum, size] = expected[row * columns + column];
             let added = if add { f64::from(*before) } else { 0.0 };
-            let off = (f64::from(*out) - added - 0.5 * sum).abs();
+            let off = (f64::from(*out) - added - f64::from(factor) * sum).abs();
             assert!(off <= 1e-6 * (size + added.abs()), "{rows} x {columns} x {inner}: {off} off");
         }
     }

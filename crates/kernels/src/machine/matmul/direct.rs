@@ -22,7 +22,7 @@ const MOST_TURNED: usize = 1 << 13;
 /// Whether the right factor is made of contiguous rows, the left one of such or of their transpose, and the processor has the
 /// registers.
 pub(super) fn applies(left: Matrix<'_>, right: Matrix<'_>) -> bool {
-    right.strides.1 == 1 && (left.strides.1 == 1 || left.strides.0 == 1) && super::registers::applies()
+    right.strides.1 == 1 && (left.strides.1 == 1 || left.strides.0 == 1) && super::has_wide_registers()
 }
 
 /// Whether the right factor is the transpose of contiguous rows, so small that turning it costs little.
@@ -30,7 +30,7 @@ pub(super) fn turns(right: Matrix<'_>) -> bool {
     right.strides.0 == 1
         && right.strides.1 > 1
         && right.rows * right.columns <= MOST_TURNED
-        && super::registers::applies()
+        && super::has_wide_registers()
 }
 
 /// Calls `then` with the same matrix in contiguous rows.

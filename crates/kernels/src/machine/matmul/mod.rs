@@ -4,7 +4,6 @@
 //! one that is laid out for them (`rows.rs`).
 
 mod direct;
-mod registers;
 mod rows;
 mod shared;
 mod transpose;
@@ -16,7 +15,19 @@ use crate::machine::simd::LANES;
 use gemm::Parallelism;
 use rayon::prelude::*;
 use rows::Panels;
+use std::sync::LazyLock;
 use transpose::transpose;
+
+/// Whether the processor has registers of 512 bits; under Miri plain loops take their place.
+fn has_wide_registers() -> bool {
+    static HAS: LazyLock<bool> = LazyLock::new(|| {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        return is_x86_feature_detected!("avx512f");
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        return cfg!(miri);
+    });
+    *HAS
+}
 
 /// A matrix on a slice: element (i, j) is `data[i * strides.0 + j * strides.1]`.
 #[derive(Clone, Copy)]
@@ -212,7 +223,7 @@ pub(crate) fn parallel_matmul(left: Matrix<'_>, right: Matrix<'_>, onto: Option<
     }
     let (high, wide) = tile(rows, columns, inner);
     let is_shared = wide == columns && rows > high;
-    if is_shared && left.strides.1 == 1 && registers::applies() {
+    if is_shared && left.strides.1 == 1 && has_wide_registers() {
         return product_with_panels(left, right, high, onto);
     }
     if right.strides.1 != 1 && rows.div_ceil(high) > 1 && wide == columns {

@@ -1,7 +1,7 @@
 //! A matrix that many small products share, each on the thread that wants it.
 
 use super::rows::{COLUMNS, Panels};
-use super::{Matrix, matmul, registers};
+use super::{Matrix, has_wide_registers, matmul};
 
 /// Columns of a strip: a part of a matrix that is a product's right factor as it lies.
 pub(crate) const STRIP: usize = COLUMNS;
@@ -15,12 +15,12 @@ pub(crate) enum SharedMatrix<'a> {
 impl<'a> SharedMatrix<'a> {
     /// Contiguous rows, or the transpose of such; laid out by all threads.
     pub(crate) fn new(matrix: Matrix<'a>) -> Self {
-        if registers::applies() { Self::Panels(Panels::new(matrix)) } else { Self::AsItLies(matrix) }
+        if has_wide_registers() { Self::Panels(Panels::new(matrix)) } else { Self::AsItLies(matrix) }
     }
 
     /// Contiguous rows of [`STRIP`] numbers, which need no laying out.
     pub(crate) fn strip(numbers: &'a [f32]) -> Self {
-        if registers::applies() {
+        if has_wide_registers() {
             return Self::Panels(Panels::of_one(numbers));
         }
         Self::AsItLies(Matrix::new(numbers, numbers.len() / COLUMNS, COLUMNS, COLUMNS))

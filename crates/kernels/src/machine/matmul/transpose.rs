@@ -21,7 +21,7 @@ pub(super) fn transpose(
     }
     assert!(x.len() >= (rows - 1) * x_stride + columns && out.len() >= (columns - 1) * out_stride + rows);
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if super::registers::applies() {
+    if super::has_wide_registers() {
         let [high, wide] = [rows, columns].map(|count| count / LANES * LANES);
         // SAFETY: the processor has the registers, and both slices hold all tiles (asserted).
         unsafe { by_tiles::tiles(x, [high, wide], x_stride, out, out_stride) };

@@ -11,11 +11,10 @@
 
 #[cfg(feature = "gpu")]
 mod gpu;
-mod reference;
 
 use crate::op::prelude::*;
-use burn::tensor::Tensor;
-use longwave_core::random::StreamKey;
+use burn::tensor::{Tensor, TensorData};
+use longwave_core::random::{Stream, StreamKey};
 
 /// x with a share `rate` of its numbers set to 0 and the others times `1 / (1 - rate)`.
 ///
@@ -34,6 +33,23 @@ pub fn dropout<const D: usize>(x: Tensor<D>, rate: f64, key: StreamKey) -> Tenso
     y.tensor()
 }
 
+/// In plain tensor operations, with a mask that is drawn on the host.
+fn plain<const D: usize>(x: Tensor<D>, share: Share, key: StreamKey) -> Tensor<D> {
+    let shape = x.dims();
+    let mut stream = Stream::from(key);
+    let count: usize = shape.iter().product();
+    let mut mask = Vec::with_capacity(count + 1);
+    while mask.len() < count {
+        let bits = stream.bits();
+        for word in [bits as u32, (bits >> 32) as u32] {
+            mask.push(if word < share.threshold { 0.0 } else { share.keep });
+        }
+    }
+    mask.truncate(count);
+    let mask = Tensor::from_data(TensorData::new(mask, shape), (&x.device(), x.dtype()));
+    x * mask
+}
+
 #[derive(Clone)]
 struct Dropout<const D: usize> {
     share: Share,
@@ -46,7 +62,7 @@ impl<const D: usize> Op<1> for Dropout<D> {
     const ON_GPU: bool = true;
 
     fn reference(self, [x]: [Any; 1]) -> [Any; 1] {
-        [reference::dropout::<D>(x.tensor(), self.share, self.key).into()]
+        [plain::<D>(x.tensor(), self.share, self.key).into()]
     }
 
     #[cfg(feature = "gpu")]

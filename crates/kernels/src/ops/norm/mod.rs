@@ -24,7 +24,6 @@
 pub(crate) mod cpu;
 #[cfg(feature = "gpu")]
 mod gpu;
-mod reference;
 #[cfg(test)]
 mod tests;
 
@@ -147,6 +146,32 @@ fn normalised<const D: usize>(x: Tensor<D>, weights: Weights, norm: Norm) -> [Te
     run(op, [x.into(), weights.gain.into(), weights.bias.into()]).map(Any::tensor)
 }
 
+/// A normalisation with its weights, in plain tensor operations.
+fn plain<const D: usize>(x: Tensor<D>, weights: Weights, norm: Norm) -> Tensor<D> {
+    let y = match norm.kind {
+        RowNorm::Rms => divided(x, norm.eps),
+        RowNorm::Layer => divided(x.clone() - x.mean_dim(D - 1), norm.eps),
+        RowNorm::Unit => {
+            let length = (x.clone() * x.clone()).sum_dim(D - 1).sqrt().clamp_min(norm.eps);
+            x / length
+        }
+    };
+    let y = match weights.gain {
+        Some(gain) => y * gain.unsqueeze(),
+        None => y,
+    };
+    match weights.bias {
+        Some(bias) => y + bias.unsqueeze(),
+        None => y,
+    }
+}
+
+/// x over the root of its rows' mean square and eps.
+fn divided<const D: usize>(x: Tensor<D>, eps: f64) -> Tensor<D> {
+    let scale = (x.clone() * x.clone()).mean_dim(D - 1).add_scalar(eps).sqrt();
+    x / scale
+}
+
 /// A normalisation of x with the gain and the bias that are there; its second output is x.
 #[derive(Clone)]
 struct Fused<const D: usize> {
@@ -164,7 +189,7 @@ impl<const D: usize> Op<3, 2> for Fused<D> {
         let x = x.tensor::<D>();
         let weights =
             Weights { gain: self.gain.then(|| gain.tensor()), bias: self.bias.then(|| bias.tensor()) };
-        [reference::norm(x.clone(), weights, self.norm).into(), x.into()]
+        [plain(x.clone(), weights, self.norm).into(), x.into()]
     }
 
     fn cpu(

@@ -14,14 +14,11 @@
 //! `3 heads * hidden` multiply-adds forward and 8 `heads * hidden` backward for each pair.
 
 mod cpu;
-mod reference;
 pub(crate) mod tile;
-
-pub(crate) use reference::pair_network as plain_pair_network;
 
 use crate::machine::autodiff::{tensor_of, values};
 use crate::op::prelude::*;
-use burn::tensor::Tensor;
+use burn::tensor::{Bool, Tensor, TensorData, activation::leaky_relu};
 
 /// The weights of [`pair_network`].
 #[derive(Clone, Debug)]
@@ -86,6 +83,29 @@ pub fn pair_network(scores: Tensor<4>, bias: Tensor<4>, network: &PairNetwork, f
     let PairNetwork { w1, b1, w2, b2 } = network.clone();
     let [output] = run(shape, [scores.into(), bias.into(), w1.into(), b1.into(), w2.into(), b2.into()]);
     output.tensor()
+}
+
+/// The same in plain tensor operations.
+pub(crate) fn plain_pair_network(
+    scores: Tensor<4>,
+    bias: Tensor<4>,
+    network: &PairNetwork,
+    first: usize,
+) -> Tensor<4> {
+    let PairNetwork { w1, b1, w2, b2 } = network.clone();
+    let [batch, heads, queries, keys] = scores.dims();
+    let bias = bias.expand([batch, heads, queries, keys]);
+    let pairs = Tensor::cat(vec![scores.clone(), bias.clone()], 1)
+        .permute([0, 2, 3, 1])
+        .reshape([batch * queries * keys, 2 * heads]);
+    let hidden = leaky_relu(pairs.matmul(w1) + b1.unsqueeze(), f64::from(SLOPE)); // [pairs, hidden]
+    let mixed = hidden.matmul(w2) + b2.unsqueeze();
+    let ahead: Vec<bool> =
+        (first..first + queries).flat_map(|query| (0..keys).map(move |key| key > query)).collect();
+    let ahead = Tensor::<4, Bool>::from_data(TensorData::new(ahead, [1, 1, queries, keys]), &scores.device());
+    let all = scores + bias + mixed.reshape([batch, queries, keys, heads]).permute([0, 3, 1, 2]);
+    let shape = all.dims();
+    all.mask_fill(ahead.expand(shape), 0.0)
 }
 
 impl Op<6> for Shape {

@@ -2,12 +2,11 @@
 
 use super::*;
 use crate::attention::block::pieces::tests::cut_small;
-use crate::machine::bf16::{Arithmetic, arithmetic, round, widen};
+use crate::machine::bf16::{Arithmetic, arithmetic, rounded, widened};
 
 /// Inputs that are numbers of bf16.
 fn rounded_inputs(case: &Case, kind: BiasKind) -> Vec<Vec<f32>> {
-    let round = |x: Vec<f32>| x.into_iter().map(|x| widen(round(x))).collect();
-    case.inputs(kind).into_iter().map(round).collect()
+    case.inputs(kind).iter().map(|x| widened(&rounded(x))).collect()
 }
 
 /// Against the reference in f32, on inputs that rounding does not change.

@@ -12,26 +12,21 @@
 //!
 //! **Not here:** AMX and Arm's BFMMLA, whose intrinsics the stable compiler does not have.
 
-mod convert;
 mod dot;
-mod number;
+mod numbers;
 mod panels;
-mod slices;
 mod small;
 
-pub(crate) use convert::widen_tensor;
 pub(crate) use dot::{Arithmetic, arithmetic};
-#[cfg(test)]
-pub(crate) use number::{round, widen};
+pub(crate) use numbers::{rounded, widened};
 pub(crate) use panels::{COLUMNS, Panels, lay_out_strip};
-pub(crate) use slices::{rounded, widened};
 pub(crate) use small::matmul_rounded;
 
 use crate::machine::matmul::{Matrix, Start, parallel_matmul};
 use burn::tensor::bf16;
 use dot::{Left, ROWS};
+use numbers::{round_all, round_onto, round_to_f32};
 use rayon::prelude::*;
-use slices::{round_all, round_onto, round_to_f32};
 use std::mem::MaybeUninit;
 
 /// Pairs of numbers that are summed in registers before the sums are put aside: a panel of so many stays in the

@@ -16,10 +16,9 @@
 )]
 
 use super::dot::{Arithmetic, arithmetic};
-use super::number::round;
-use super::slices::round_all;
+use super::numbers::round_all;
 use crate::machine::matmul::{self, Matrix};
-use crate::machine::simd::vectorised;
+use crate::machine::simd::{Number, vectorised};
 use burn::tensor::bf16;
 use std::cell::RefCell;
 use std::mem::MaybeUninit;
@@ -302,13 +301,13 @@ vectorised! {
     /// Each number of a row with the one below.
     fn pair_two(upper: &[f32], lower: &[f32], words: &mut [u32]) {
         for ((word, upper), lower) in words.iter_mut().zip(upper).zip(lower) {
-            *word = u32::from(round(*upper).to_bits()) | u32::from(round(*lower).to_bits()) << 16;
+            *word = u32::from(bf16::round(*upper).to_bits()) | u32::from(bf16::round(*lower).to_bits()) << 16;
         }
     }
 
     fn pair_with_zero(upper: &[f32], words: &mut [u32]) {
         for (word, upper) in words.iter_mut().zip(upper) {
-            *word = u32::from(round(*upper).to_bits());
+            *word = u32::from(bf16::round(*upper).to_bits());
         }
     }
 }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::machine::matmul::tests::{assert_near, expected};
+use crate::machine::simd::Number;
 use crate::testing::{numbers, on_threads};
 
 fn sums(arithmetic: Arithmetic, left: Bf16Matrix<'_>, right: Bf16Matrix<'_>) -> Vec<f32> {
@@ -58,11 +59,11 @@ fn rounding_is_to_the_nearest_even() {
     for upper in 0..=u16::MAX {
         for lower in [0, 1, 0x7fff, 0x8000, 0x8001, 0xffff] {
             let x = f32::from_bits(u32::from(upper) << 16 | lower);
-            let (own, other) = (round(x), bf16::from_f32(x));
+            let (own, other) = (bf16::round(x), bf16::from_f32(x));
             assert_eq!(own.to_bits(), other.to_bits(), "{x:e}");
         }
         let half = bf16::from_bits(upper);
-        assert!(half.is_nan() && widen(half).is_nan() || widen(half).to_bits() == half.to_f32().to_bits());
+        assert!(half.is_nan() && half.widen().is_nan() || half.widen().to_bits() == half.to_f32().to_bits());
     }
 }
 
@@ -71,6 +72,6 @@ fn rounding_is_to_the_nearest_even() {
 fn whole_slices_are_rounded_and_widened() {
     let x = numbers(1, 2 * crate::machine::buffers::GRAIN + 5);
     let halves = rounded(&x);
-    assert_eq!(halves, x.iter().map(|x| round(*x)).collect::<Vec<bf16>>());
-    assert_eq!(widened(&halves), halves.iter().map(|x| widen(*x)).collect::<Vec<_>>());
+    assert_eq!(halves, x.iter().map(|x| bf16::round(*x)).collect::<Vec<bf16>>());
+    assert_eq!(widened(&halves), halves.iter().map(|x| x.widen()).collect::<Vec<_>>());
 }

@@ -17,10 +17,12 @@
 //! Attention's own products take their factors rounded too, as autocast and `FlashAttention` do, in bf16 on CPUs with the dot
 //! products and in either on GPUs with matrix units for it; their sums, the softmax and all else in attention are f32.
 
-use crate::machine::autodiff;
-use crate::machine::bf16::widen_tensor;
+use crate::machine::autodiff::{CpuTensor, bf16_kernel_applies, bf16_values, rounded_tensor};
+use crate::machine::bf16;
+use crate::op::{only, record};
 use crate::ops::linear::{half_into_stream, half_linear, linear};
-use burn::tensor::{DType, Device, Tensor};
+use burn::tensor::{Bytes, DType, Device, Tensor};
+use burn_flex::{FlexTensor, Layout};
 use longwave_core::{Error, Result};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -161,12 +163,17 @@ fn is_half<const D: usize>(tensor: &Tensor<D>) -> bool {
     matches!(tensor.dtype(), DType::F16 | DType::BF16)
 }
 
-/// The same numbers in f32 if they are of half precision: for what does not compute in that.
+/// The same numbers in f32 if they are of half precision: for what does not compute in that. The gradient is rounded to that again.
 pub(crate) fn widened<const D: usize>(tensor: Tensor<D>) -> Tensor<D> {
-    if autodiff::bf16_kernel_applies(&tensor) {
-        return widen_tensor(tensor);
+    if !bf16_kernel_applies(&tensor) {
+        return if is_half(&tensor) { tensor.cast(DType::F32) } else { tensor };
     }
-    if is_half(&tensor) { tensor.cast(DType::F32) } else { tensor }
+    let input = [CpuTensor::new(tensor)];
+    let x = rounded_tensor(input[0].data().clone());
+    let layout = Layout::contiguous(x.layout().shape().clone());
+    let wide = FlexTensor::new(Bytes::from_elems(bf16::widened(bf16_values(&x))), layout, DType::F32);
+    let [wide] = record(&input, [true], [wide], |output, _| [Some(rounded_tensor(only(output)))]);
+    wide.into_tensor()
 }
 
 #[cfg(test)]

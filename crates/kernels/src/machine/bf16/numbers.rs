@@ -1,6 +1,5 @@
 //! Numbers of f32 as bf16 and back.
 
-use super::number::{round, widen};
 use crate::machine::buffers::{GRAIN, written};
 use crate::machine::simd::{Number, vectorised};
 use burn::tensor::bf16;
@@ -19,12 +18,17 @@ pub(crate) fn widened(values: &[bf16]) -> Vec<f32> {
 impl Number for bf16 {
     #[inline(always)]
     fn widen(self) -> f32 {
-        widen(self)
+        f32::from_bits(u32::from(self.to_bits()) << 16)
     }
 
+    /// Of two the even one; NaN stays NaN.
     #[inline(always)]
     fn round(x: f32) -> Self {
-        round(x)
+        let bits = x.to_bits();
+        let nearest = bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16;
+        // A NaN keeps its sign and upper digits; the first digit set, it stays one.
+        let nan = bits >> 16 | 0x40;
+        Self::from_bits(if bits & 0x7fff_ffff > 0x7f80_0000 { nan } else { nearest } as u16)
     }
 
     fn round_scaled(x: &[f32], factor: f32, out: &mut [Self]) {
@@ -37,7 +41,7 @@ vectorised! {
     pub(super) fn round_all(x: &[f32], out: &mut [MaybeUninit<bf16>]) {
         let x = &x[..out.len()];
         for (out, x) in out.iter_mut().zip(x) {
-            out.write(round(*x));
+            out.write(bf16::round(*x));
         }
     }
 
@@ -45,7 +49,7 @@ vectorised! {
     pub(super) fn round_to_f32(x: &[f32], out: &mut [MaybeUninit<f32>]) {
         let x = &x[..out.len()];
         for (out, x) in out.iter_mut().zip(x) {
-            out.write(widen(round(*x)));
+            out.write(bf16::round(*x).widen());
         }
     }
 
@@ -53,13 +57,13 @@ vectorised! {
     pub(super) fn round_onto(x: &[f32], onto: &[f32], out: &mut [MaybeUninit<f32>]) {
         let (x, onto) = (&x[..out.len()], &onto[..out.len()]);
         for ((out, x), onto) in out.iter_mut().zip(x).zip(onto) {
-            out.write(onto + widen(round(*x)));
+            out.write(onto + bf16::round(*x).widen());
         }
     }
 
     fn round_scaled(x: &[f32], factor: f32, out: &mut [bf16]) {
         for (out, x) in out.iter_mut().zip(x) {
-            *out = round(x * factor);
+            *out = bf16::round(x * factor);
         }
     }
 
@@ -67,7 +71,7 @@ vectorised! {
     fn widen_into(x: &[bf16], out: &mut [MaybeUninit<f32>]) {
         let x = &x[..out.len()];
         for (out, x) in out.iter_mut().zip(x) {
-            out.write(widen(*x));
+            out.write(x.widen());
         }
     }
 }

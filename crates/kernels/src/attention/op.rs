@@ -151,7 +151,7 @@ impl Op<INPUTS, 2> for Attend {
         let [distances] = <[_; 1]>::try_from(self.ranges).expect("one range on the GPU");
         let options = Attention { distances, ..self.options };
         let tiles = tiles.expect("the device has tiles for it");
-        let (outputs, kept) = gpu::forward([q, k, v], [first_bias, second_bias], &options, self.shape, tiles);
+        let (outputs, kept) = gpu::forward([q, k, v], [first_bias, second_bias], options, self.shape, tiles);
         (outputs, move |gradients, wanted| {
             let [q, k, v, first, second] = kept.gradients(gradients, wanted[5] || wanted[6]).map(Some);
             [q, k, None, None, v, first, second, None, None, None, None, None]

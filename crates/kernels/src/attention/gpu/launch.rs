@@ -1,16 +1,15 @@
 //! The launches of the kernels.
 
 use super::backward::{TargetLaunch, UpstreamLaunch, backward_kernel};
-use super::call::{CUBES, Call, Inputs};
+use super::call::{CUBES, Call, Inputs, Launches, launch_reading, swapped};
 use super::diagonals::distance_kernel;
 use super::forward::forward_kernel;
-use super::launches::{Launches, launch_reading, swapped};
 use super::plan::{Tiles, tiles};
 use super::split::{self, merge_pieces_kernel, piece_kernel};
 use super::{BiasKind, UNITS, WIDEST};
 use crate::Precision;
 use crate::attention::options::Attention;
-use crate::attention::spec::Shape;
+use crate::attention::spec::{Bias, Shape};
 use crate::machine::autodiff::{OpTensor, Primitive};
 use crate::machine::gpu::{
     client, empty, empty_of, grid, head_strides, launch, linear, rows, strided, zeros,
@@ -50,13 +49,13 @@ pub(in crate::attention) struct Kept {
 pub(in crate::attention) fn forward(
     [q, k, v]: [Primitive; 3],
     [first_bias, second_bias]: [Primitive; 2],
-    options: &Attention,
+    options: Attention,
     shape: Shape,
     tiles: Tiles,
 ) -> ([Primitive; 2], Kept) {
-    let call = Call::new(options, shape, tiles);
     let scale = options.query_scale.clone().map(|scale| OpTensor::<Cube>::new(scale).into_data());
     let query_scale = scale.unwrap_or_else(|| q.clone());
+    let call = Call { options, shape, tiles, learned: false, log_sums_given: false };
     let kept = Inputs { q, k, v, first_bias, second_bias, query_scale };
     let inputs = kept.clone().laid_out();
     let Shape { batch, heads, queries, value_dim, .. } = shape;
@@ -64,9 +63,9 @@ pub(in crate::attention) fn forward(
     let output = empty(&inputs.q, [batch, queries, heads, value_dim]);
     let log_sums = empty(&inputs.q, [batch, heads, queries]);
     if let Some(pieces) = call.pieces() {
-        forward_in_pieces(inputs, call, pieces, &output, &log_sums);
+        forward_in_pieces(inputs, &call, pieces, &output, &log_sums);
     } else {
-        let launches = Launches::new(inputs, call, &[], &[&output], &[call.vectors()]);
+        let launches = Launches::new(inputs, &call, &[], &[&output], &[call.vectors()]);
         let cubes = launches.cubes(call.query_tiles(), heads);
         launch_reading!(
             forward_kernel, launches, cubes, UNITS, [launches.width, launches.plan.part()];
@@ -98,16 +97,17 @@ impl Kept {
         let q = empty(&inputs.q, [batch, heads, queries, head_dim]);
         let k = empty(&inputs.q, [batch, key_heads, keys, head_dim]);
         let v = empty(&inputs.q, [batch, key_heads, keys, value_dim]);
-        let distances = if call.kind == BiasKind::ByDistance { inputs.first_bias.meta.shape()[1] } else { 0 };
+        let distances =
+            if call.kind() == BiasKind::ByDistance { inputs.first_bias.meta.shape()[1] } else { 0 };
         // Hidden pairs of a block have the gradient 0, and no unit writes it.
-        let has_hidden = call.learned && call.kind == BiasKind::Block;
+        let has_hidden = call.learned && call.kind() == BiasKind::Block;
         let [first, second] = call.bias_shapes(distances).map(|shape| {
             if has_hidden { zeros(&inputs.q, shape) } else { empty_of(&inputs.q, shape.into()) }
         });
         let launches =
-            Launches::new(inputs, call, &[&output_gradient], &[&output, &first], &[call.vectors()]);
+            Launches::new(inputs, &call, &[&output_gradient], &[&output, &first], &[call.vectors()]);
         let (width, query_tiles) = (launches.width, call.query_tiles());
-        let cubes = launches.cubes(query_tiles + keys.div_ceil(call.side), heads);
+        let cubes = launches.cubes(query_tiles + keys.div_ceil(call.tiles.side), heads);
         let strides = head_strides(&output_gradient, width);
         launch_reading!(
             backward_kernel, launches, cubes, UNITS, [width, launches.plan.part()];
@@ -131,18 +131,18 @@ impl Kept {
 /// The gradient of the first tensor of a bias, summed over what shares it.
 fn summed(first: Primitive, call: &Call, distances: usize) -> Primitive {
     let Shape { batch, heads, queries, keys, .. } = call.shape;
-    match call.kind {
+    match &call.options.bias {
         _ if !call.learned => first,
-        BiasKind::Slopes => {
+        Bias::Slopes(_) => {
             Cube::float_reshape(Cube::float_sum_dim(Cube::float_sum_dim(first, 2), 0), [heads].into())
         }
-        BiasKind::Block if call.shares_block => {
+        Bias::Block(block) if block.dims()[0] == 1 => {
             Cube::float_reshape(Cube::float_sum_dim(first, 0), [1, heads, queries, keys].into())
         }
-        BiasKind::ByDistance => {
+        Bias::ByDistance(_) => {
             let table = empty(&first, [heads, distances]);
             let (grid, tiles) = (grid(heads * distances, &[&first, &table]), call.query_tiles());
-            let (offset, side) = (call.offset, call.side);
+            let (offset, side) = (call.options.query_offset, call.tiles.side);
             // SAFETY: units past the table are idle, and the others read the sums of a tile and a distance that there are.
             unsafe {
                 launch!(
@@ -165,7 +165,7 @@ fn summed(first: Primitive, call: &Call, distances: usize) -> Primitive {
 }
 
 /// The output and the log sums of few queries: attention to each piece of the keys, and the pieces put together.
-fn forward_in_pieces(inputs: Inputs, call: Call, pieces: usize, output: &Primitive, log_sums: &Primitive) {
+fn forward_in_pieces(inputs: Inputs, call: &Call, pieces: usize, output: &Primitive, log_sums: &Primitive) {
     let Shape { batch, heads, queries, value_dim, .. } = call.shape;
     let outputs = empty(&inputs.q, [batch, heads, queries, pieces, value_dim]);
     let piece_log_sums = empty(&inputs.q, [batch, heads, queries, pieces]);

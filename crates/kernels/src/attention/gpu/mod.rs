@@ -66,7 +66,6 @@ mod call;
 mod diagonals;
 mod forward;
 mod launch;
-mod launches;
 mod matrices;
 mod memory;
 mod out;

@@ -12,7 +12,7 @@
 
 use super::{Plan, Read, all, bias_of, scale_of, visible};
 use crate::attention::spec::NOTHING_SEEN;
-use crate::machine::gpu::start;
+use crate::machine::gpu::{start, total};
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
@@ -151,20 +151,7 @@ fn exponentials<N: Size>(shares: &mut Shares<N>, highest: f32) -> f32 {
         shares.scores[index] = select(hidden, HIDDEN, share);
         sum += select(hidden, f32::new(0.0), share);
     }
-    // Every unit has read the highest score.
-    sync_cube();
-    shares.numbers[unit] = sum;
-    #[unroll]
-    for step in 0..comptime!(UNITS.trailing_zeros()) {
-        let half = comptime!(UNITS >> (step + 1));
-        sync_cube();
-        if unit < half {
-            let other = shares.numbers[unit + half];
-            shares.numbers[unit] += other;
-        }
-    }
-    sync_cube();
-    shares.numbers[0]
+    total(sum, &mut shares.numbers, UNITS)
 }
 
 /// Writes the sum of the values under the shares, times the inverse of the shares' sum. Some units take the channels of one

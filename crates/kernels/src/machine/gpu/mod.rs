@@ -89,6 +89,26 @@ pub(crate) fn start(strides: Strides, batch: usize, head: usize, row: usize) -> 
     batch * strides.batch + head * strides.head + row * strides.row
 }
 
+/// The sum over as many neighbouring units of a cube as there are `lanes`, a power of two, for each of them. There is a place in
+/// `sums` for each unit of the cube.
+#[cube]
+pub(crate) fn total(value: f32, sums: &mut Shared<[f32]>, #[comptime] lanes: usize) -> f32 {
+    let unit = UNIT_POS as usize;
+    let lane = unit % lanes;
+    sync_cube();
+    sums[unit] = value;
+    #[unroll]
+    for step in 0..comptime!(lanes.trailing_zeros()) {
+        let half = comptime!(lanes >> (step + 1));
+        sync_cube();
+        if lane < half {
+            sums[unit] += sums[unit + half];
+        }
+    }
+    sync_cube();
+    sums[unit - lane]
+}
+
 /// What launches kernels on the device of a tensor; `None` on the CPU.
 pub(crate) fn client(tensor: &Any) -> Option<Client> {
     match &tensor.device() {

@@ -22,6 +22,7 @@ mod tests;
 pub(super) use launch::{forward, supports};
 
 use super::{Norm, RowNorm};
+use crate::machine::gpu::total;
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
@@ -88,25 +89,6 @@ impl Plan {
     fn is_centred(&self) -> bool {
         self.kind == RowNorm::Layer
     }
-}
-
-/// The sum over the units that share a row, for each of them.
-#[cube]
-fn total(value: f32, sums: &mut Shared<[f32]>, #[comptime] lanes: usize) -> f32 {
-    let unit = UNIT_POS as usize;
-    let lane = unit % lanes;
-    sync_cube();
-    sums[unit] = value;
-    #[unroll]
-    for step in 0..comptime!(lanes.trailing_zeros()) {
-        let half = comptime!(lanes >> (step + 1));
-        sync_cube();
-        if lane < half {
-            sums[unit] += sums[unit + half];
-        }
-    }
-    sync_cube();
-    sums[unit - lane]
 }
 
 /// One over what a row is divided by, from the sum of its squares.

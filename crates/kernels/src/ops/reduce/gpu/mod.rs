@@ -18,6 +18,7 @@ mod tests;
 pub(super) use launch::squares;
 pub(super) use launch::{clip_factor, sum, supports};
 
+use crate::machine::gpu::total;
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
@@ -26,23 +27,6 @@ const UNITS: usize = 256;
 
 /// Numbers that a cube adds.
 const CHUNK: usize = 16_384;
-
-/// The sum over the units of a cube, for the first of them.
-#[cube]
-fn total(value: f32) -> f32 {
-    let mut sums = Shared::<[f32]>::new_slice(UNITS);
-    let unit = UNIT_POS as usize;
-    sums[unit] = value;
-    #[unroll]
-    for step in 0..comptime!(UNITS.trailing_zeros()) {
-        let half = comptime!(UNITS >> (step + 1));
-        sync_cube();
-        if unit < half {
-            sums[unit] += sums[unit + half];
-        }
-    }
-    sums[unit]
-}
 
 /// The sum of a chunk, or of its squares, times a factor.
 #[cube(launch, launch_unchecked, address_type = "dynamic")]
@@ -58,7 +42,8 @@ fn sum_kernel(x: &[f32], sums: &mut [f32], count: usize, chunks: usize, factor: 
         sum += x[at];
         at += UNITS;
     }
-    let sum = total(sum);
+    let mut shared = Shared::<[f32]>::new_slice(UNITS);
+    let sum = total(sum, &mut shared, UNITS);
     if UNIT_POS == 0 {
         sums[chunk] = sum * factor;
     }
@@ -103,7 +88,8 @@ fn squares_kernel(
             }
         }
     }
-    let sum = total(sum);
+    let mut shared = Shared::<[f32]>::new_slice(UNITS);
+    let sum = total(sum, &mut shared, UNITS);
     if UNIT_POS == 0 {
         sums[to + chunk] = sum;
     }
@@ -119,7 +105,8 @@ fn clip_kernel(squares: &[f32], factor: &mut [f32], count: usize, limit: f32) {
         sum += squares[at];
         at += UNITS;
     }
-    let norm = total(sum).sqrt();
+    let mut shared = Shared::<[f32]>::new_slice(UNITS);
+    let norm = total(sum, &mut shared, UNITS).sqrt();
     if UNIT_POS == 0 {
         factor[0] = select(norm > limit, limit / norm, 1.0);
     }

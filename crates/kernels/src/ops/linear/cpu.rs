@@ -1,9 +1,9 @@
 //! Linear maps on the CPU.
 
-use crate::machine::autodiff::{compact, rounded_tensor, values};
-use crate::machine::bf16::Bf16Matrix;
+use crate::machine::autodiff::{bf16_values, compact, rounded_tensor, tensor_of, values};
+use crate::machine::bf16::{Bf16Matrix, rounded_product, stream_product};
 use crate::machine::matmul::{Matrix, parallel_matmul};
-use burn::tensor::bf16;
+use burn::tensor::{Shape, bf16};
 use burn_flex::FlexTensor;
 use std::borrow::Cow;
 
@@ -60,38 +60,56 @@ impl Weights {
     pub(super) fn outputs(&self) -> usize {
         self.sizes()[1]
     }
-}
 
-/// x `[rows, in]` -> `[rows, out]`.
-pub(super) fn forward(
-    x: &[f32],
-    [rows, inputs]: [usize; 2],
-    weights: &Weights,
-    onto: Option<&[f32]>,
-) -> Vec<f32> {
-    parallel_matmul(Matrix::new(x, rows, inputs, inputs), weights.matrix(&weights.values()), onto)
-}
-
-/// The gradient of x, `[rows, in]`, from that of the output, `[rows, out]`.
-pub(super) fn input_gradient(gradient: &[f32], rows: usize, weights: &Weights) -> Vec<f32> {
-    let outputs = weights.outputs();
-    let gradient = Matrix::new(gradient, rows, outputs, outputs);
-    parallel_matmul(gradient, weights.matrix(&weights.values()).transposed(), None)
-}
-
-/// The gradient of the weights, in the order in which they lie.
-pub(super) fn weight_gradient(
-    x: &[f32],
-    [rows, inputs]: [usize; 2],
-    gradient: &[f32],
-    weights: &Weights,
-) -> FlexTensor {
-    let outputs = weights.outputs();
-    let x = Matrix::new(x, rows, inputs, inputs);
-    let gradient = Matrix::new(gradient, rows, outputs, outputs);
-    if weights.turned {
-        let values = parallel_matmul(gradient.transposed(), x, None);
-        return crate::machine::autodiff::permuted_tensor_of(values, [outputs, inputs], [1, 0]);
+    /// What lies contiguously.
+    pub(super) fn rows(&self) -> FlexTensor {
+        self.rows.clone()
     }
-    crate::machine::autodiff::tensor_of(parallel_matmul(x.transposed(), gradient, None), [inputs, outputs])
+
+    /// `[in, out]` on the rows in the precision of a product.
+    pub(super) fn factor<'a>(&self, rows: &'a FlexTensor) -> Factor<'a> {
+        let factor = Factor::new(rows, rows.layout().shape().dims());
+        if self.turned { factor.transposed() } else { factor }
+    }
+}
+
+/// A factor of products in f32, or of those of bf16.
+#[derive(Clone, Copy)]
+pub(super) enum Factor<'a> {
+    Wide(Matrix<'a>),
+    Half(Bf16Matrix<'a>),
+}
+
+impl<'a> Factor<'a> {
+    /// Of numbers of f32 or bf16 in row-major order.
+    pub(super) fn new(numbers: &'a FlexTensor, [rows, columns]: [usize; 2]) -> Self {
+        match numbers.as_slice::<f32>() {
+            Some(numbers) => Self::Wide(Matrix::new(numbers, rows, columns, columns)),
+            None => Self::Half(Bf16Matrix::new(bf16_values(numbers), rows, columns)),
+        }
+    }
+
+    pub(super) fn transposed(self) -> Self {
+        match self {
+            Self::Wide(matrix) => Self::Wide(matrix.transposed()),
+            Self::Half(matrix) => Self::Half(matrix.transposed()),
+        }
+    }
+
+    /// `self * right`, a tensor of this shape; added to `onto` if it is given. A product of bf16 is rounded to it, and then stays so
+    /// (`half`) or is made f32 again.
+    pub(super) fn times(
+        self,
+        right: Self,
+        onto: Option<&[f32]>,
+        half: bool,
+        shape: impl Into<Shape>,
+    ) -> FlexTensor {
+        match (self, right) {
+            (Self::Wide(left), Self::Wide(right)) => tensor_of(parallel_matmul(left, right, onto), shape),
+            (Self::Half(left), Self::Half(right)) if half => tensor_of(rounded_product(left, right), shape),
+            (Self::Half(left), Self::Half(right)) => tensor_of(stream_product(left, right, onto), shape),
+            _ => unreachable!("factors of one precision"),
+        }
+    }
 }

@@ -14,7 +14,9 @@
 //! product on one thread that lays its operands out for itself; weights for all tiles at once where registers have 512 bits
 //! ([`crate::machine::matmul`]).
 //!
-//! In bf16 (`half.rs`) the products are those of [`crate::machine::bf16`], and the roundings to bf16 part of them.
+//! **In half precision** factors and results are rounded. On the CPU in bf16 the products of [`crate::machine::bf16`] do so
+//! themselves, and kept are x in bf16 and the weights as they are (f32), which are rounded again. Elsewhere casts stand around a
+//! product.
 //!
 //! **Tried, and slower:** the parallel products of the `gemm` crate, which divide the gradient of narrow
 //! weights unevenly (a sixth slower at width 128 on two threads); tiles below 64 rows; a buffer that is
@@ -22,14 +24,14 @@
 //! fast, for more memory:** sums over parts of the rows, added afterwards.
 
 mod cpu;
-mod half;
 
 pub(crate) use cpu::Weights;
-pub(crate) use half::{half_into_stream, half_linear};
 
-use crate::machine::autodiff::{compact, tensor_of, values};
+use crate::Precision;
+use crate::machine::autodiff::{compact, is_on_cpu, rounded_tensor, values};
 use crate::op::prelude::*;
-use burn::tensor::Tensor;
+use burn::tensor::{DType, Tensor};
+use cpu::Factor;
 
 /// `x W`, or `onto + x W`.
 ///
@@ -38,49 +40,120 @@ use burn::tensor::Tensor;
 /// # Panics
 /// The sizes do not fit each other.
 pub fn linear(x: Tensor<3>, weight: Tensor<2>, onto: Option<Tensor<3>>) -> Tensor<3> {
-    let ([batch, length, width], [inputs, outputs]) = (x.dims(), weight.dims());
-    assert_eq!(width, inputs, "linear: {width} channels for {inputs} rows of weights");
-    if let Some(onto) = &onto {
-        assert_eq!(onto.dims(), [batch, length, outputs], "linear: the shape that is added to");
-    }
-    let op = Linear { added: onto.is_some() };
-    let [y] = run(op, [x.into(), weight.into(), onto.into()]);
-    y.tensor()
+    into_stream(Precision::F32, x, weight, onto)
+}
+
+/// `x W` in a precision: both factors rounded to it, sums in f32, the result rounded again.
+///
+/// x `[batch, length, in]` of f32 or of the precision, weight `[in, out]` of f32 -> `[batch, length, out]` of the precision.
+pub(crate) fn linear_in(precision: Precision, x: Tensor<3>, weight: Tensor<2>) -> Tensor<3> {
+    Linear { precision, into_stream: false, added: false }.run(x, weight, None)
+}
+
+/// The same for what joins the residual stream: made f32, and added to `onto` if it is given.
+pub(crate) fn into_stream(
+    precision: Precision,
+    x: Tensor<3>,
+    weight: Tensor<2>,
+    onto: Option<Tensor<3>>,
+) -> Tensor<3> {
+    Linear { precision, into_stream: true, added: onto.is_some() }.run(x, weight, onto)
 }
 
 #[derive(Clone)]
 struct Linear {
+    precision: Precision,
+    into_stream: bool,
     added: bool,
+}
+
+impl Linear {
+    fn run(self, x: Tensor<3>, weight: Tensor<2>, onto: Option<Tensor<3>>) -> Tensor<3> {
+        let ([batch, length, width], [inputs, outputs]) = (x.dims(), weight.dims());
+        assert_eq!(width, inputs, "linear: {width} channels for {inputs} rows of weights");
+        if let Some(onto) = &onto {
+            assert_eq!(onto.dims(), [batch, length, outputs], "linear: the shape that is added to");
+        }
+        let [y] = run(self, [x.into(), weight.into(), onto.into()]);
+        y.tensor()
+    }
 }
 
 impl Op<3> for Linear {
     const NAME: &'static str = "linear";
     const TAKES_EMPTY: bool = true;
+    const TAKES_BF16: bool = true;
 
     fn reference(self, [x, weight, onto]: [Any; 3]) -> [Any; 1] {
-        [plain(x.tensor(), weight.tensor(), self.added.then(|| onto.tensor())).into()]
+        let (x, weight) = (x.tensor(), weight.tensor());
+        if self.precision == Precision::F32 {
+            return [plain(x, weight, self.added.then(|| onto.tensor())).into()];
+        }
+        if self.into_stream {
+            let product = linear_in(self.precision, x, weight).cast(DType::F32);
+            return [if self.added { onto.tensor() + product } else { product }.into()];
+        }
+        let half = self.precision.dtype();
+        let (x, weight) = (x.cast(half), weight.cast(half));
+        if is_on_cpu(&x) {
+            return [linear(x.cast(DType::F32), weight.cast(DType::F32), None).cast(half).into()];
+        }
+        [linear(x, weight, None).into()]
     }
 
-    /// x receives `g Wᵀ`, the weights `xᵀ g`, and what the product was added to, if there is any, `g` itself.
+    fn suits_cpu(&self, inputs: &[Any; 3]) -> bool {
+        let [x, weight, onto] = inputs.each_ref().map(|input| input.dtype() == DType::F32);
+        let suits = match self.precision {
+            Precision::F32 => x,
+            Precision::F16 => false,
+            Precision::Bf16 => !inputs.iter().any(Any::is_empty),
+        };
+        suits && weight && (!self.added || onto)
+    }
+
+    /// x receives `g Wᵀ`, the weights `xᵀ g`, and what the product was added to, if there is any, `g` itself. Gradients are rounded
+    /// where values were.
     fn cpu(
         self,
         [x, weight, onto]: [FlexTensor; 3],
         _: [bool; 3],
     ) -> ([FlexTensor; 1], impl Gradient<Flex, 3>) {
-        let [batch, length, width] = x.layout().shape().dims();
-        let rows = batch * length;
-        let (x, weights) = (compact(x), Weights::new(&weight));
+        let [batch, length, inputs] = x.layout().shape().dims();
+        let is_wide = self.precision == Precision::F32;
+        let factor = move |x: FlexTensor| if is_wide { compact(x) } else { rounded_tensor(x) };
+        let rounds_x = x.dtype() == DType::BF16;
+        let (x, weights) = (factor(x), Weights::new(&weight));
+        let (rows, outputs) = (batch * length, weights.outputs());
         let onto = self.added.then(|| values(&onto));
-        let y = cpu::forward(&values(&x), [rows, width], &weights, onto.as_deref());
-        drop(onto);
-        ([tensor_of(y, [batch, length, weights.outputs()])], move |output, wanted| {
-            let output = compact(only(output));
-            let gradient = values(&output);
+        let laid_out = factor(weights.rows());
+        let y = Factor::new(&x, [rows, inputs]).times(
+            weights.factor(&laid_out),
+            onto.as_deref(),
+            !self.into_stream,
+            [batch, length, outputs],
+        );
+        ([y], move |output, wanted| {
+            let output = only(output);
+            let given = factor(output.clone());
+            let gradient = Factor::new(&given, [rows, outputs]);
             std::array::from_fn(|input| {
                 wanted[input].then(|| match input {
-                    0 => tensor_of(cpu::input_gradient(&gradient, rows, &weights), [batch, length, width]),
-                    1 => cpu::weight_gradient(&values(&x), [rows, width], &gradient, &weights),
-                    _ => output.clone(),
+                    0 => {
+                        let laid_out = factor(weights.rows());
+                        let weights = weights.factor(&laid_out).transposed();
+                        gradient.times(weights, None, rounds_x, [batch, length, inputs])
+                    }
+                    // In the order in which they lie.
+                    1 if weights.is_turned() => {
+                        let x = Factor::new(&x, [rows, inputs]);
+                        gradient.transposed().times(x, None, false, [outputs, inputs]).permute(&[1, 0])
+                    }
+                    1 => {
+                        let x = Factor::new(&x, [rows, inputs]).transposed();
+                        x.times(gradient, None, false, [inputs, outputs])
+                    }
+                    _ if is_wide => given.clone(),
+                    _ => compact(output.clone()),
                 })
             })
         })

@@ -20,7 +20,7 @@
 use crate::machine::autodiff::{CpuTensor, bf16_kernel_applies, bf16_values, rounded_tensor};
 use crate::machine::bf16;
 use crate::op::{only, record};
-use crate::ops::linear::{half_into_stream, half_linear, linear};
+use crate::ops::linear::{into_stream, linear_in};
 use burn::tensor::{Bytes, DType, Device, Tensor};
 use burn_flex::{FlexTensor, Layout};
 use longwave_core::{Error, Result};
@@ -75,7 +75,7 @@ impl Precision {
         }
     }
 
-    /// [`linear`](linear()) in this precision, `x W`.
+    /// [`linear`](crate::linear()) in this precision, `x W`.
     ///
     /// x `[batch, length, in]` of f32 or of this precision, weight `[in, out]` of f32 -> `[batch, length, out]` of this
     /// precision.
@@ -83,10 +83,7 @@ impl Precision {
     /// # Panics
     /// The sizes do not fit each other.
     pub fn linear(self, x: Tensor<3>, weight: Tensor<2>) -> Tensor<3> {
-        if self == Self::F32 {
-            return linear(x, weight, None);
-        }
-        half_linear(self, x, weight)
+        linear_in(self, x, weight)
     }
 
     /// The same for what joins the residual stream: `x W` made f32, or `onto + x W`.
@@ -96,10 +93,7 @@ impl Precision {
     /// # Panics
     /// The sizes do not fit each other.
     pub fn into_stream(self, x: Tensor<3>, weight: Tensor<2>, onto: Option<Tensor<3>>) -> Tensor<3> {
-        if self == Self::F32 {
-            return linear(x, weight, onto);
-        }
-        half_into_stream(self, x, weight, onto)
+        into_stream(self, x, weight, onto)
     }
 
     /// Every precision that a device computes in, the widest first.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::linear;
 use crate::testing::{flat, list, numbers, on_threads, tensor};
 
 const HALVES: [Precision; 2] = [Precision::F16, Precision::Bf16];

@@ -1,13 +1,12 @@
 //! Findings in words: what a reader should know first.
 
 use super::explained::Explained;
-use super::finding::{Diagnostic, Finding};
+use super::finding::{Diagnostic, Finding, Over};
+use crate::statistics::student;
 
-/// A difference of fewer standard errors is none that was shown.
-const ERRORS: f64 = 2.0;
+/// How often a verdict finds a change where there is none.
+const LEVEL: f64 = 0.05;
 
-/// What is within its error may be there all the same.
-const SHOWN: &str = "that these windows show";
 /// What stands in the place of a verdict.
 const NO_ERROR: &str = "one window has no error, so that this may be chance";
 
@@ -70,11 +69,18 @@ impl Of<'_> {
         self.explained.in_words(self.shortest)
     }
 
+    /// What was found at the shortest length, in parentheses; nothing where that is the longest too.
+    fn beside(&self, short: &str) -> String {
+        if self.shortest == self.longest { String::new() } else { format!(" ({short} at {})", self.short()) }
+    }
+
     fn loss(&self) -> Option<String> {
         let [long, short] = self.both(Diagnostic::Loss)?;
         let change = self.at(Diagnostic::BaselineChange, self.longest)?;
-        let words = format!("at {} the loss is {long:.3} ({short:.3} at {})", self.long(), self.short());
-        if self.longest <= self.explained.train_length {
+        let words =
+            format!("at {} the loss is {long:.3}{}", self.long(), self.beside(&format!("{short:.3}")));
+        // A loss that is no number says all there is to say.
+        if self.longest <= self.explained.train_length || change.value.is_nan() {
             return Some(words);
         }
         let value = change.value;
@@ -83,7 +89,8 @@ impl Of<'_> {
                 format!("changes it by {value:+.3} nats against the window baseline; {NO_ERROR}")
             }
             Change::None => {
-                format!("makes no difference to the window baseline {SHOWN} ({value:+.3} nats)")
+                let (shown, error) = (that_is_shown(change), error(change));
+                format!("makes no difference to the window baseline {shown} ({value:+.3}{error} nats)")
             }
             Change::Up => format!("costs {value:.3} nats against the window baseline"),
             Change::Down => format!("gains {:.3} nats over the window baseline", -value),
@@ -105,28 +112,28 @@ impl Of<'_> {
         let all = layers(Diagnostic::UnseenAngles) >= layers(Diagnostic::EffectiveKeys);
         let of = if all { "attention" } else { "the attention of the layers that rotate" };
         Some(format!(
-            "at {} {:.1}% of {of} falls on angles that training never showed ({:.1}% at {})",
+            "at {} {:.1}% of {of} falls on angles that training never showed{}",
             self.long(),
             100.0 * long,
-            100.0 * short,
-            self.short()
+            self.beside(&format!("{:.1}%", 100.0 * short))
         ))
     }
 
     fn spread(&self) -> Option<String> {
         let [keys, keys_before] = self.both(Diagnostic::EffectiveKeys)?;
         let first = self.both(Diagnostic::FirstToken).map_or_else(String::new, |[long, short]| {
-            format!(
-                "the first token's share goes from {:.1}% at {} to {:.1}%, and ",
-                100.0 * short,
-                self.short(),
-                100.0 * long
-            )
+            let [long, short] = [long, short].map(|share| format!("{:.1}%", 100.0 * share));
+            let change = if self.shortest == self.longest {
+                format!("is {long}")
+            } else {
+                format!("goes from {short} at {} to {long}", self.short())
+            };
+            format!("the first token's share {change}, and ")
         });
         Some(format!(
-            "{first}a query reads {keys:.0} keys in effect at {} ({keys_before:.0} at {})",
+            "{first}a query reads {keys:.0} keys in effect at {}{}",
             self.long(),
-            self.short()
+            self.beside(&format!("{keys_before:.0}"))
         ))
     }
 
@@ -135,9 +142,9 @@ impl Of<'_> {
         let within = self.explained.train_length as f64;
         let verdict = if long <= within { ", which is within L" } else { "" };
         Some(format!(
-            "99% of the last loss's gradient comes from the last {long:.0} tokens at {} ({short:.0} at {}){verdict}",
+            "99% of the last loss's gradient comes from the last {long:.0} tokens at {}{}{verdict}",
             self.long(),
-            self.short()
+            self.beside(&format!("{short:.0}"))
         ))
     }
 
@@ -145,16 +152,17 @@ impl Of<'_> {
         let kept = self.explained.train_length;
         let of = |diagnostic| self.explained.find(diagnostic, self.extend, self.longest, Some(kept));
         let [cut, shuffled] = [of(Diagnostic::ContextCut)?, of(Diagnostic::ContextShuffled)?];
+        let shown = that_is_shown(cut);
         let verdict = match (Change::of(cut), Change::of(shuffled)) {
             (Change::Unknown, _) | (_, Change::Unknown) => NO_ERROR.to_owned(),
-            (Change::None, Change::None) => format!("neither makes a difference {SHOWN}"),
+            (Change::None, Change::None) => format!("neither makes a difference {shown}"),
             (Change::None, _) => {
-                format!("leaving them out makes no difference {SHOWN}, and their order does")
+                format!("leaving them out makes no difference {shown}, and their order does")
             }
             (Change::Down, _) => "the last tokens are read better without them".to_owned(),
             (Change::Up, Change::None) => {
                 format!(
-                    "the last tokens are read worse without them, and their order makes no difference {SHOWN}"
+                    "the last tokens are read worse without them, and their order makes no difference {shown}"
                 )
             }
             (Change::Up, Change::Up) => "the last tokens need them, in their order".to_owned(),
@@ -162,15 +170,23 @@ impl Of<'_> {
                 "the last tokens need them, and are read better in another order".to_owned()
             }
         };
-        let errors = |it: &Finding| it.se.map_or_else(String::new, |se| format!(" ± {se:.3}"));
         Some(format!(
             "with all but the last L tokens cut the loss changes by {:+.3}{} nats, with them shuffled by {:+.3}{}: {verdict}",
             cut.value,
-            errors(cut),
+            error(cut),
             shuffled.value,
-            errors(shuffled)
+            error(shuffled)
         ))
     }
+}
+
+fn error(change: &Finding) -> String {
+    change.se.map_or_else(String::new, |se| format!(" ± {se:.3}"))
+}
+
+/// What is within its error may be there all the same.
+fn that_is_shown(change: &Finding) -> &'static str {
+    if change.over == Over::Runs { "that these runs show" } else { "that these windows show" }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -182,12 +198,14 @@ enum Change {
 }
 
 impl Change {
+    /// A change is held against its interval of Student's t, the one that `compare` prints: the error of few is itself uncertain.
     fn of(change: &Finding) -> Self {
-        match change.se {
-            None => Self::Unknown,
-            Some(se) if change.value.abs() <= ERRORS * se => Self::None,
-            Some(_) if change.value > 0.0 => Self::Up,
-            Some(_) => Self::Down,
+        let Some(se) = change.se.filter(|_| change.count > 1) else { return Self::Unknown };
+        let errors = student::quantile(1.0 - LEVEL / 2.0, change.count as f64 - 1.0);
+        match change.value {
+            value if value.abs() <= errors * se => Self::None,
+            value if value > 0.0 => Self::Up,
+            _ => Self::Down,
         }
     }
 }
@@ -247,7 +265,7 @@ mod tests {
             "neither makes a difference that these windows show"
         );
         assert_eq!(
-            verdict(&explained(1.1, 0.02, 0.021)),
+            verdict(&explained(1.1, 0.02, 0.032)),
             "leaving them out makes no difference that these windows show, and their order does"
         );
         assert_eq!(
@@ -258,9 +276,44 @@ mod tests {
         let first = explained(0.02, 0.0, 0.0).summary("direct").remove(0);
         assert!(
             first.ends_with(
-                "makes no difference to the window baseline that these windows show (+0.020 nats)"
+                "makes no difference to the window baseline that these windows show (+0.020 ± 0.010 nats)"
             ),
             "{first}"
+        );
+    }
+
+    /// Student's 97.5% quantiles: `tan(0.475 pi)` of 1 degree of freedom, `0.95 sqrt(2 / (1 - 0.95^2))` of 2, and of 3 and 11
+    /// from published tables (3.1824, 2.2010). With an error of 0.01 a change is held against a hundredth of them.
+    #[test]
+    fn few_runs_or_windows_need_a_larger_change() {
+        for (count, none, shown) in
+            [(2, 0.1270, 0.1271), (3, 0.0430, 0.0431), (4, 0.0318, 0.0319), (12, 0.0220, 0.0221)]
+        {
+            let of =
+                |value| Change::of(&Finding { count, ..finding(Diagnostic::ContextCut, 1024, None, value) });
+            assert_eq!([of(none), of(-none)], [Change::None; 2], "{count}");
+            assert_eq!([of(shown), of(-shown)], [Change::Up, Change::Down], "{count}");
+        }
+        let one = Finding { count: 1, ..finding(Diagnostic::ContextCut, 1024, None, 9.0) };
+        assert_eq!(Change::of(&one), Change::Unknown);
+    }
+
+    #[test]
+    fn of_runs_the_sentences_speak_of_runs() {
+        let mut explained = explained(0.095, 0.3, 0.1);
+        explained.findings.iter_mut().for_each(|it| (it.count, it.over) = (2, Over::Runs));
+        let sentences = explained.summary("direct");
+        assert!(
+            sentences[0].ends_with(
+                "reading beyond L makes no difference to the window baseline that these runs show (+0.095 ± 0.010 nats)"
+            ),
+            "{sentences:?}"
+        );
+        assert!(
+            sentences[4].ends_with(
+                "read worse without them, and their order makes no difference that these runs show"
+            ),
+            "{sentences:?}"
         );
     }
 
@@ -304,9 +357,26 @@ mod tests {
     }
 
     #[test]
+    fn one_length_is_not_held_against_itself() {
+        let mut explained = explained(0.95, -0.9, 0.001);
+        explained.lengths = vec![1024];
+        // Text is changed at the longest length, after a shorter one: with one length it is not.
+        explained.findings.retain(|it| it.length == 1024 && it.bin.is_none());
+        assert_eq!(
+            explained.summary("direct"),
+            [
+                "at 8L the loss is 3.500: reading beyond L costs 0.950 nats against the window baseline",
+                "at 8L 42.0% of attention falls on angles that training never showed",
+                "the first token's share is 2.0%, and a query reads 80 keys in effect at 8L",
+                "99% of the last loss's gradient comes from the last 700 tokens at 8L",
+            ]
+        );
+    }
+
+    #[test]
     fn a_text_of_the_length_of_training_reads_nothing_beyond() {
         let mut explained = explained(0.0, 0.0, 0.0);
         explained.lengths = vec![128];
-        assert_eq!(explained.summary("direct")[0], "at L the loss is 2.500 (2.500 at L)");
+        assert_eq!(explained.summary("direct")[0], "at L the loss is 2.500");
     }
 }

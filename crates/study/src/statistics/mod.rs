@@ -12,10 +12,9 @@ pub mod bootstrap;
 pub mod holm;
 pub mod interval;
 pub mod power;
-pub mod student;
 
 pub use bootstrap::bootstrap;
 pub use holm::adjusted;
 pub use interval::{Interval, mean_interval, ratio_interval};
-pub use longwave_eval::statistics::{mean, standard_deviation};
+pub use longwave_eval::statistics::{mean, standard_deviation, student};
 pub use power::seeds_needed;

@@ -10,6 +10,10 @@
 //!
 //! Documents without weight are not among the `K`. With equal weights it is the standard deviation of
 //! the documents' means over `sqrt(K)`. All sums are f64 in the order of the documents.
+//!
+//! [`student`] has the distribution that such a mean is held against.
+
+pub mod student;
 
 /// Mean of numbers; `None` of none.
 pub fn mean(numbers: &[f64]) -> Option<f64> {

@@ -14,6 +14,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
 
 pub mod block;
+mod comparable;
 pub mod csv;
 mod curve;
 pub mod explained;

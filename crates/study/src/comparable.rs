@@ -10,15 +10,6 @@ use longwave_eval::{Metric, ResolvedEvaluate, ResultRow};
 use std::collections::BTreeMap;
 use toml::Value;
 
-/// Whether two rows scored the same tokens of the same documents, as far as they say.
-pub fn same_tokens(a: &ResultRow, b: &ResultRow) -> bool {
-    let alike = (a.tokens, a.documents, a.bytes) == (b.tokens, b.documents, b.bytes)
-        && a.settings.key_tokens == b.settings.key_tokens;
-    // Windows of other lengths may be dealt to blocks of a document in another way.
-    let known = a.per_document.as_ref().zip(b.per_document.as_ref());
-    alike && known.is_none_or(|(a, b)| a.blocks && b.blocks || a.tokens == b.tokens)
-}
-
 /// Why a metric of two rows cannot be compared, where it cannot.
 pub fn obstacle(a: &ResultRow, b: &ResultRow, metric: Metric) -> Option<Error> {
     let named = |row: &ResultRow| row.corpus.clone().unwrap_or_else(|| "an unnamed text".to_owned());
@@ -32,7 +23,7 @@ pub fn obstacle(a: &ResultRow, b: &ResultRow, metric: Metric) -> Option<Error> {
     let asks_alike = metric.is_share()
         && a.settings.length != b.settings.length
         && [a, b].iter().all(|row| row.settings.protocol.material() == Material::Answers);
-    (!metric.spans_tokenizers() && !asks_alike && !same_tokens(a, b)).then(|| {
+    (!metric.spans_tokenizers() && !asks_alike && !a.same_tokens(b)).then(|| {
         Error::failed(format!(
             "the two runs scored different tokens of `{}` at length {}: {} tokens of {} bytes, and {} of {}",
             named(a),
@@ -129,6 +120,18 @@ impl<'a> Scored<'a> {
         ranges
     }
 
+    fn same_targets(&self, other: &Self) -> bool {
+        self.block.keys.passage() == other.block.keys.passage() && self.targets() == other.targets()
+    }
+
+    /// Whether both score the same tokens of one text.
+    pub(crate) fn same_tokens(&self, other: &Self) -> bool {
+        self.same_tokenizer(other)
+            && self.block.key_tokens == other.block.key_tokens
+            && (self.material() != Material::Answers || self.length == other.length)
+            && self.same_targets(other)
+    }
+
     /// Why a metric of two planned measurements would not compare, and a hint.
     pub(crate) fn obstacle(&self, other: &Self, metric: Metric) -> Option<(String, String)> {
         if !self.same_text(other) {
@@ -161,7 +164,7 @@ impl<'a> Scored<'a> {
                     .map_or("all tokens".into(), |file| format!("key tokens of `{file}`"))
             };
             format!("it compares `{}` over {} with {}", metric.name(), name(self), name(other))
-        } else if self.targets() != other.targets() {
+        } else if !self.same_targets(other) {
             format!(
                 "it compares `{}` over different tokens: at {} and at {} tokens, `{}` does not score the same",
                 metric.name(),
@@ -179,5 +182,26 @@ impl<'a> Scored<'a> {
             "give both the same tokens"
         };
         Some((why, hint.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::difference::tests::{row, set_key};
+    use longwave_eval::Protocol;
+
+    #[test]
+    fn other_passages_are_other_tokens() {
+        let of = |passage: usize| {
+            let mut row = row("direct", 128, 0, &[1.0, 2.0]);
+            row.settings.protocol = Protocol::RepeatedText;
+            set_key(&mut row, "passage", passage);
+            row
+        };
+        assert!(of(33).same_tokens(&of(33)) && !of(33).same_tokens(&of(65)));
+        for metric in [Metric::Loss, Metric::Accuracy] {
+            assert!(obstacle(&of(33), &of(65), metric).is_some(), "{}", metric.name());
+        }
     }
 }

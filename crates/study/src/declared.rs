@@ -1,6 +1,5 @@
 //! Which claims a study made before its first result, `claims.json` in its folder: others were added after looking.
 
-use crate::claim::ClaimConfig;
 use crate::document::Study;
 use crate::plan::Plan;
 use crate::saved;
@@ -22,7 +21,7 @@ pub fn record(folder: &Path, study: &Study, plan: &Plan, store: &Store) -> Resul
     if path.exists() && has_results {
         return Ok(());
     }
-    let claims: Vec<String> = study.claims.iter().map(ClaimConfig::identity).collect();
+    let claims = identities(study)?;
     let text = serde_json::to_string_pretty(&claims).map_err(|error| Error::failed(error.to_string()))?;
     file::write(&path, (text + "\n").as_bytes())
 }
@@ -35,5 +34,27 @@ pub fn added(folder: &Path, study: &Study) -> Result<Vec<bool>> {
     }
     let known: Vec<String> = serde_json::from_str(&file::read_text(&path)?)
         .map_err(|error| Error::failed(format!("`{}` is damaged: {error}", path.display())))?;
-    Ok(study.claims.iter().map(|claim| !known.contains(&claim.identity())).collect())
+    Ok(identities(study)?.iter().map(|claim| !known.contains(claim)).collect())
+}
+
+fn identities(study: &Study) -> Result<Vec<String>> {
+    study.claims.iter().map(|claim| claim.identity(&study.axes)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::tests::study_and_plan;
+
+    #[test]
+    fn a_label_that_means_something_else_changes_the_claim() {
+        let of = |short: usize, long: usize| {
+            let axis = format!("labels = [\"short\", \"long\"]\nvalues = [{short}, {long}]");
+            let claim = "[[claim]]\nsays = \"short < long at 256\"";
+            let (study, _) = study_and_plan(&format!("[[axis]]\nkey = \"train.steps\"\n{axis}\n{claim}"));
+            identities(&study).unwrap()
+        };
+        assert_eq!(of(3, 6), of(3, 6));
+        assert_ne!(of(3, 6), of(6, 3));
+    }
 }

@@ -1,6 +1,5 @@
 //! Paired differences: the same seeds, the same documents, two readings.
 
-use crate::comparable::same_tokens;
 use crate::sample::Sample;
 use crate::statistics::{Interval, bootstrap, mean, mean_interval, ratio_interval};
 use longwave_eval::metrics::Documents;
@@ -59,12 +58,12 @@ pub struct PairedDifference {
 }
 
 impl PairedDifference {
-    /// The difference `a - b`, paired by seed and by document, with intervals at `level`. `None` where no
-    /// seed is on both sides, or a measure is no number.
+    /// The difference `a - b`, paired by seed and by document, with intervals at `level`. A seed makes one pair, whatever
+    /// was measured of it. `None` where no seed is on both sides, or a measure is no number.
     pub fn new(a: &[Sample<'_>], b: &[Sample<'_>], level: f64) -> Option<Self> {
-        let pairs: Vec<(&Sample<'_>, &Sample<'_>)> = a
-            .iter()
-            .filter_map(|a| Some((a, b.iter().find(|b| b.seed == a.seed)?)))
+        let firsts = a.iter().enumerate().filter(|(at, one)| a[..*at].iter().all(|it| it.seed != one.seed));
+        let pairs: Vec<(&Sample<'_>, &Sample<'_>)> = firsts
+            .filter_map(|(_, a)| Some((a, b.iter().find(|b| b.seed == a.seed)?)))
             .filter(|(a, b)| a.value.is_finite() && b.value.is_finite())
             .collect();
         let by_seed: Vec<f64> = pairs.iter().map(|(a, b)| a.value - b.value).collect();
@@ -80,7 +79,7 @@ impl PairedDifference {
             unit: pairs.first()?.0.row.unit(),
             by_seed: by_seed_interval,
             by_document: sums.as_ref().and_then(|sums| sums.interval(level)),
-            same_tokens: pairs.iter().all(|(a, b)| same_tokens(a.row, b.row)),
+            same_tokens: pairs.iter().all(|(a, b)| a.row.same_tokens(b.row)),
             level,
             sums,
         })
@@ -225,6 +224,12 @@ pub(crate) mod tests {
         let sums = documents.iter().map(|nll| nll * 10.0).collect();
         row.per_document = Some(DocumentSums::new(vec![10; documents.len()]).with_numbers("nll", sums));
         row
+    }
+
+    /// Gives a key of the protocol another value.
+    pub(crate) fn set_key(row: &mut ResultRow, name: &str, value: usize) {
+        let key = longwave_eval::protocols::keys().into_iter().find(|key| key.name == name).unwrap();
+        row.settings.keys.set(key, value);
     }
 
     fn samples(metric: Metric, rows: &[ResultRow]) -> Vec<Sample<'_>> {

@@ -19,6 +19,10 @@ pub(crate) struct Extension {
 }
 
 impl Extension {
+    pub(crate) fn is(&self, name: &str) -> bool {
+        self.name == name
+    }
+
     pub(crate) fn of_config(kind: &str, config: &Value) -> Self {
         Self { name: kind.to_owned(), config: config.clone() }
     }
@@ -128,14 +132,14 @@ impl Extensions {
     }
 }
 
-/// The label among `labels` that a word of a claim means: itself, that of the one extension of this kind whose values
-/// are chosen, or the one that says nothing more than which keys it leaves out, as `ntk no log_n`.
-pub(crate) fn meant<'a>(word: &str, labels: &'a [String]) -> Option<&'a String> {
+/// The labels among `labels` that a word of a claim may mean: itself; or else those of extensions of this kind whose values
+/// are chosen, or that say nothing more than which keys they leave out, as `ntk no log_n`.
+pub(crate) fn meant<'a>(word: &str, labels: &'a [String]) -> Vec<&'a String> {
+    if let Some(itself) = labels.iter().find(|label| *label == word) {
+        return vec![itself];
+    }
     let chosen = format!("{word} {CHOSEN}");
-    let find = |is: &dyn Fn(&str) -> bool| labels.iter().find(|label| is(label));
-    find(&|label| label == word)
-        .or_else(|| find(&|label| label == chosen))
-        .or_else(|| find(&|label| without_missing_keys(label) == word))
+    labels.iter().filter(|label| **label == chosen || without_missing_keys(label) == word).collect()
 }
 
 fn without_missing_keys(label: &str) -> String {
@@ -162,11 +166,13 @@ mod tests {
         let labels =
             ["ntk no log_n", "ntk log_n=true", "rerope window=L/2 no log_n no allow_untrained", "linear"];
         let labels = labels.map(str::to_owned);
-        assert_eq!(meant("ntk", &labels), Some(&labels[0]));
-        assert_eq!(meant("ntk log_n=true", &labels), Some(&labels[1]));
-        assert_eq!(meant("rerope window=L/2", &labels), Some(&labels[2]));
-        assert_eq!(meant("linear", &labels), Some(&labels[3]));
-        assert_eq!(meant("rerope", &labels), None);
+        assert_eq!(meant("ntk", &labels), [&labels[0]]);
+        assert_eq!(meant("ntk log_n=true", &labels), [&labels[1]]);
+        assert_eq!(meant("rerope window=L/2", &labels), [&labels[2]]);
+        assert_eq!(meant("linear", &labels), [&labels[3]]);
+        assert!(meant("rerope", &labels).is_empty());
+        let several = ["ntk no log_n", "ntk chosen", "ntk log_n=true"].map(str::to_owned);
+        assert_eq!(meant("ntk", &several), [&several[0], &several[1]]);
     }
 
     #[test]
@@ -207,7 +213,7 @@ mod tests {
         rows.iter().cloned().for_each(|row| extensions.add(row));
         assert_eq!(extensions.labels(), ["yarn chosen", "yarn beta=16", "yarn beta=32"]);
         assert_eq!(extensions.label(&rows[1]), "yarn chosen");
-        assert_eq!(meant("yarn", &extensions.labels()).unwrap(), "yarn chosen");
-        assert_eq!(meant("ntk", &extensions.labels()), None);
+        assert_eq!(meant("yarn", &extensions.labels()), ["yarn chosen"]);
+        assert!(meant("ntk", &extensions.labels()).is_empty());
     }
 }

@@ -15,8 +15,8 @@
 use crate::correlation::Correlation;
 use crate::results::{Measured, Results};
 use crate::statistics::{Interval, holm, standard_deviation};
-use longwave_eval::{Metric, WINDOW_BASELINE};
-use std::collections::{BTreeMap, BTreeSet};
+use longwave_eval::{Metric, Settings, WINDOW_BASELINE};
+use std::collections::BTreeSet;
 
 /// The probability that any verdict of a table is wrong.
 const ALPHA: f64 = 0.05;
@@ -96,14 +96,19 @@ impl Correlation {
                 .map(|metric| metric.value(&facts).filter(|value| value.is_finite()))
                 .collect()
         };
-        let mut at_training: BTreeMap<(usize, &str), Vec<f64>> = BTreeMap::new();
+        // One run may be read on several texts, or in several ways.
+        let mut at_training: Vec<(usize, &str, Settings, Vec<f64>)> = Vec::new();
         for it in rows.iter().filter(|it| it.row.settings.length == it.row.settings.train_length) {
             if let Some(values) = values(it) {
-                at_training.insert((it.run, &it.extend), values);
+                at_training.push((it.run, &it.extend, it.row.settings.without_length(), values));
             }
         }
         let point = |it: &&Measured| {
-            let before = at_training.get(&(it.run, it.extend.as_str()))?;
+            let settings = it.row.settings.without_length();
+            let is_of = |(run, extend, of, _): &&(usize, &str, Settings, Vec<f64>)| {
+                (*run, *extend, of) == (it.run, it.extend.as_str(), &settings)
+            };
+            let (.., before) = at_training.iter().find(is_of)?;
             let changes: Vec<f64> =
                 values(it)?.iter().zip(before).map(|(now, before)| now - before).collect();
             let (predicted, of) = changes.split_last()?;
@@ -223,6 +228,28 @@ mod tests {
             // 5% of 1000 and three standard deviations of that count. A percentile bootstrap has 490, 230 and 140.
             assert!(wrong <= 71, "{seeds} seeds: {wrong} of 1000");
         }
+    }
+
+    #[test]
+    fn a_change_is_since_the_reading_of_the_same_text() {
+        let mut results = crate::results::tests::results();
+        let template = results.rows[0].clone();
+        results.rows.clear();
+        // On each text the loss grows by as much as the accuracy falls, from levels of its own.
+        for (text, level) in [(None, 1.0), (Some("other".to_owned()), 3.0)] {
+            for (length, change) in [(128, 0.0), (256, 0.125), (512, 0.25), (1024, 0.375)] {
+                let mut it = template.clone();
+                (it.row.settings.length, it.row.settings.corpus_hash) = (length, text.clone());
+                it.row.values.set("nll", Some(level + change));
+                it.row.values.set("accuracy", Some(0.5 - change));
+                results.rows.push(it);
+            }
+        }
+        let (protocol, split) = (template.row.settings.protocol, template.row.settings.split);
+        let asked = Correlation { of: vec![Metric::Accuracy], with: Metric::Loss, protocol, split };
+        let found = asked.measure(&results).unwrap();
+        assert_eq!(found.points, 6);
+        assert!((found.of[0].1.value + 1.0).abs() < 1e-12, "{:?}", found.of);
     }
 
     #[test]

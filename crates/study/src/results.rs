@@ -3,7 +3,7 @@
 use crate::extensions::{Extension, Extensions};
 use crate::plan::Plan;
 use crate::rates::Rates;
-use crate::sample::Sample;
+use crate::sample::{Sample, baseline_of};
 use crate::store::{Failure, Store};
 use longwave_core::Result;
 use longwave_core::in_order::distinct;
@@ -31,6 +31,9 @@ pub struct Results {
     /// Places of runs that are neither finished nor failed.
     pub missing: Vec<usize>,
 }
+
+/// The column of the extension's label.
+const READING: &str = "reading";
 
 /// One row and the run it is of.
 #[derive(Clone, Debug)]
@@ -104,6 +107,12 @@ impl Results {
         Sample::new(metric, &measured.row, run.map(|other| &other.row))
     }
 
+    /// The window baseline of a row, of the same run.
+    pub(crate) fn baseline_of<'a>(&'a self, measured: &Measured) -> Option<&'a ResultRow> {
+        let run = self.rows.iter().filter(|other| other.run == measured.run);
+        baseline_of(&measured.row, run.map(|other| &other.row))
+    }
+
     pub fn seeds_of(&self, labels: &[String]) -> usize {
         self.asked.as_ref().map_or(self.seeds, |asked| asked.get(labels).copied().unwrap_or(0))
     }
@@ -136,12 +145,13 @@ impl Results {
         let mut table = Tidy::of(self.rows.iter().map(|measured| &measured.row))?;
         let mut columns: Vec<Column> = Vec::new();
         for (index, axis) in self.axes.iter().enumerate() {
-            let name = if table.has(axis) { format!("axis.{axis}") } else { axis.clone() };
+            let is_taken = table.has(axis) || axis == READING;
+            let name = if is_taken { format!("axis.{axis}") } else { axis.clone() };
             let values = self.rows.iter().map(|row| Value::String(row.labels[index].clone())).collect();
             columns.push(Column::new(&name, ColumnType::Text, values));
         }
         let labels = self.rows.iter().map(|row| Value::String(row.extend.clone())).collect();
-        columns.push(Column::new("reading", ColumnType::Text, labels));
+        columns.push(Column::new(READING, ColumnType::Text, labels));
         table.columns.splice(0..0, columns);
         Ok(table)
     }
@@ -207,5 +217,12 @@ pub(crate) mod tests {
         assert_eq!(names.iter().filter(|name| **name == "seed").count(), 1);
         assert!(table.columns.iter().all(|column| column.values.len() == table.height()));
         assert_eq!(table.height(), 24);
+    }
+
+    #[test]
+    fn an_axis_that_is_named_as_a_column_is_told_apart() {
+        let table = Results { axes: vec![READING.to_owned()], ..results() }.table().unwrap();
+        let names: Vec<&str> = table.columns.iter().map(|column| column.name.as_str()).collect();
+        assert_eq!(names[..2], ["axis.reading", "reading"]);
     }
 }

@@ -6,7 +6,7 @@ use crate::best::Best;
 use crate::claim::ClaimConfig;
 use crate::judge::{POWER, Seeds, Verdict, judge, needs};
 use crate::plan::Plan;
-use crate::ranking::{ALPHA, rank};
+use crate::ranking::{ALPHA, Planned, rank};
 use crate::results::{Measured, Results};
 use longwave_eval::{DocumentSums, ResultRow};
 
@@ -59,7 +59,8 @@ fn of_2000_studies_without_a_difference_one_in_twenty_at_most_finds_one() {
     let (mut draws, mut wrong, mut ties) = (Draws(42), 0, 0);
     for _ in 0..STUDIES {
         let results = of_no_difference(&mut draws);
-        let ranking = rank(&results, Best { at: "2L".parse().unwrap(), metric: None }).unwrap();
+        let ranking =
+            rank(&results, Best { at: "2L".parse().unwrap(), metric: None }, &Planned::default()).unwrap();
         ties += ranking.ranked.iter().filter(|one| !one.same.is_empty()).count();
         wrong += usize::from(ranking.ranked.iter().any(|one| one.p.is_some_and(|p| p < ALPHA)));
     }

@@ -58,6 +58,13 @@ pub const MAX_LENGTH: Key = Key::tokens(
 )
 .always_in_rows();
 
+/// The key of the protocol that reads passages again and again.
+pub(super) const PASSAGE: Key = Key::tokens(
+    "passage",
+    "tokens of a passage. The copy of a scored token lies as many tokens before it. Default: one more\nthan `\"L\"`, just \
+     beyond the window baseline.",
+);
+
 /// Values of protocols' keys by their names: as written (`Keys<Tokens>`), or in numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keys<T = usize>(BTreeMap<&'static str, T>);
@@ -107,6 +114,11 @@ impl Keys {
     /// lengths has windows of its own.
     pub fn max_length(&self) -> Option<usize> {
         self.get(MAX_LENGTH.name)
+    }
+
+    /// The tokens of a passage that is read again and again: which part of a document that is.
+    pub fn passage(&self) -> Option<usize> {
+        self.get(PASSAGE.name)
     }
 
     /// Whose tokens are scored, as a part of a sentence; nothing in rows of other programs.

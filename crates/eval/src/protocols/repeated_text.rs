@@ -1,6 +1,6 @@
 //! `repeated_text`: a passage repeated to the length, its last copy scored.
 
-use super::keys::{Key, Keys, TARGET, WINDOWS_PER_DOCUMENT};
+use super::keys::{Key, Keys, PASSAGE, TARGET, WINDOWS_PER_DOCUMENT};
 use super::rules::{Documents, Given, Rules};
 use crate::memory_check;
 use crate::metrics::Metric;
@@ -10,12 +10,6 @@ use crate::text::{Material, Text};
 use longwave_core::{Error, Result};
 use longwave_data::Split;
 use longwave_model::resolved::Resolved;
-
-const PASSAGE: Key = Key::tokens(
-    "passage",
-    "tokens of a passage. The copy of a scored token lies as many tokens before it. Default: one more\nthan `\"L\"`, just \
-     beyond the window baseline.",
-);
 
 /// See [`repeated_text`].
 #[derive(Clone, Copy, Debug)]

@@ -324,6 +324,18 @@ impl ResultRow {
         a.corpus_hash == b.corpus_hash && (a.corpus_hash.is_some() || same_name)
     }
 
+    /// Whether both rows scored the same tokens of the same documents, as far as they say.
+    pub fn same_tokens(&self, other: &Self) -> bool {
+        let of = |row: &Self| {
+            // The same places of copies of other passages hold other tokens.
+            let Settings { key_tokens, keys, .. } = &row.settings;
+            (row.tokens, row.documents, row.bytes, key_tokens.clone(), keys.passage())
+        };
+        // Windows of other lengths may be dealt to blocks of a document in another way.
+        let known = self.per_document.as_ref().zip(other.per_document.as_ref());
+        of(self) == of(other) && known.is_none_or(|(a, b)| a.blocks && b.blocks || a.tokens == b.tokens)
+    }
+
     /// The loss of this row minus that of another, in nats per token, paired by document; `None` unless
     /// both scored the same tokens of the same documents and say so.
     pub fn minus(&self, other: &Self) -> Option<Mean> {

@@ -8,8 +8,8 @@ use crate::history::Reading;
 use crate::plot::{Chart, Curve, Series, Styles, by_length, positions, training};
 use crate::table::Table;
 use longwave_core::in_order::grouped;
-use longwave_eval::Split;
 use longwave_eval::protocols::{self, Key};
+use longwave_eval::{Metric, Split};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) struct Named {
@@ -135,8 +135,8 @@ fn measured_apart(block: &Block, first: &Block) -> Vec<String> {
 }
 
 /// Losses while training: both of one run, or of several the validation losses where there are some. Runs that share a
-/// name are averaged where all of them have the step.
-pub(super) fn training_chart(runs: &[Run], styles: &Styles) -> Option<Chart> {
+/// name are averaged where all of them have the step. Where losses do not compare in the `blocks` of their results, it says so.
+pub(super) fn training_chart(runs: &[Run], blocks: &[Block], styles: &Styles) -> Option<Chart> {
     let mut curves = Vec::new();
     if let [run] = runs {
         for (name, values) in [("training", run.training_losses()), ("validation", run.validation_losses())] {
@@ -147,7 +147,8 @@ pub(super) fn training_chart(runs: &[Run], styles: &Styles) -> Option<Chart> {
         give_colours_once(&mut curves);
     }
     curves.retain(|curve| curve.values.len() > 1);
-    Some(training(&curves, styles)).filter(Chart::has_numbers)
+    let note = blocks.iter().find_map(|block| block.obstacle(Metric::Loss)).filter(|_| curves.len() > 1);
+    Some(Chart { note, ..training(&curves, styles) }).filter(Chart::has_numbers)
 }
 
 /// The values of a chart of training losses that a reader looks for: where each curve begins and ends, and its least.

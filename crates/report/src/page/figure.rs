@@ -76,8 +76,11 @@ fn json(values: &Value) -> String {
     text
 }
 
-/// A heat map of a table's values, readings down and lengths across, where there are two of each at least.
+/// A heat map of a table's values, readings down and lengths across, where there are two of each at least and all compare.
 pub(super) fn push_heat(text: &mut String, table: &Table) {
+    if !table.compares {
+        return;
+    }
     let own = |index: &usize| {
         let cells = || table.rows.iter().filter_map(|row| row.cells[*index].as_ref());
         cells().next().is_some() && cells().all(|cell| cell.metric == table.metric)

@@ -108,9 +108,10 @@ impl Report {
     }
 
     /// Writes into a folder `report.html`, `results.md`, `results.csv`, and the charts as SVG and PNG. The first chart is `perplexity` (`accuracy` or `exact_match` where
-    /// the protocol is about those), or `positions` where losses by position were measured; further ones say in their
-    /// names what they show, such as `perplexity-sliding` or `perplexity-rope`. The same charts go to `tensorboard/`. Each
-    /// file appears whole or not at all. Gives the paths it wrote, those in `tensorboard/` aside.
+    /// the protocol is about those), behind `bits_per_byte` where runs have different tokenizers, or `positions` where losses by
+    /// position were measured; further ones say in their names what they show, such as `perplexity-sliding` or
+    /// `perplexity-rope`. The same charts go to `tensorboard/`. Each file appears whole or not at all. Gives the paths it wrote,
+    /// those in `tensorboard/` aside.
     pub fn write(&self, folder: &Path) -> Result<Vec<PathBuf>> {
         let Self { folder: reported, opening, runs, rows } = self;
         let blocks = blocks(rows);
@@ -148,7 +149,7 @@ impl Report {
         let why = explained.as_ref().map(explained::tables).unwrap_or_default();
         written.shown(&why)?;
         let why_summary = explained.as_ref().map(explained::summary).unwrap_or_default();
-        let learning = training_chart(runs, &styles);
+        let learning = training_chart(runs, &blocks, &styles);
         // A single training has written its own.
         if let (Some(chart), true) = (&learning, runs.len() > 1) {
             tensorboard::write(folder, "training", [("loss", chart)])?;
@@ -206,7 +207,7 @@ impl Report {
         for (file, reading) in of_readings(&readings(&self.rows)) {
             write(&file, &reading.chart)?;
         }
-        if let Some(chart) = training_chart(&self.runs, &styles) {
+        if let Some(chart) = training_chart(&self.runs, &blocks, &styles) {
             write("training", &chart)?;
         }
         Ok(written.paths)

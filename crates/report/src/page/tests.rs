@@ -220,3 +220,44 @@ fn files_of_charts_say_what_was_measured_otherwise() {
         assert!(folder.path().join(format!("{name}.svg")).exists(), "{name}");
     }
 }
+
+#[test]
+fn runs_of_other_tokenizers_are_compared_in_bits_per_byte() {
+    let folder = tempfile::tempdir().unwrap();
+    // A byte costs 6 bits or more, a token of two bytes 8 or more: 4 a byte.
+    for (run_name, bits, bytes) in [("byte", 6.0, 1_u32), ("bpe", 8.0, 2)] {
+        let of = |length: usize, more: f64| {
+            let bits: f64 = bits + more;
+            let row =
+                example::row(run_name, "direct", length, bits.exp2()).with("bpb", bits / f64::from(bytes));
+            ResultRow { bytes: row.tokens * u64::from(bytes), ..row }
+        };
+        run(&folder.path().join(run_name), &[of(128, 0.0), of(256, 1.0)]);
+    }
+    write(folder.path()).unwrap();
+    let page = fs::read_to_string(folder.path().join("report.html")).unwrap();
+    let (first, second) =
+        (page.find("<h2>Bits per byte of").unwrap(), page.find("<h2>Perplexity of").unwrap());
+    assert!(first < second);
+    assert_eq!(page.matches("<figcaption>Heat map: bits per byte, less is better").count(), 1);
+    assert_eq!(page.matches("<figure class=\"heat\">").count(), 1, "colours are shared by what compares");
+    assert!(page.contains("<td class=\"h0\">4.000</td>") && page.contains("<td class=\"h6\">7.000</td>"));
+    let note = "perplexities and losses per token of different tokenizers do not compare; the table in bits per byte does";
+    assert_eq!(
+        page.matches(&format!("<figcaption>{note}</figcaption>")).count(),
+        2,
+        "by length and in training"
+    );
+    assert_eq!(page.matches(&format!("<p class=\"note\">{note}</p>")).count(), 1);
+    for name in ["bits_per_byte.svg", "bits_per_byte.png", "perplexity.svg", "perplexity.png"] {
+        assert!(folder.path().join(name).is_file(), "{name}");
+    }
+    let tables = fs::read_to_string(folder.path().join("results.md")).unwrap();
+    assert!(
+        tables.contains("| bpe | direct | 4.000 | 4.500 |")
+            && tables.contains("| byte | direct | 6.000 | 7.000 |")
+    );
+    assert!(tables.contains(&format!("P{}.\n", &note[1..])), "{tables}");
+    let (chart, left_out) = Report::read(folder.path(), None).unwrap().figure().unwrap();
+    assert_eq!((chart.y.label.as_str(), left_out), ("bits per byte", 0));
+}

@@ -97,9 +97,11 @@ impl<'a, DB: DrawingBackend> Picture<'a, DB> {
         self.canvas.text(first, (20.0, 45.0), 12.0, FAINT, Side::Right)?;
         self.canvas.text(second.trim_start(), (20.0, 60.0), 12.0, FAINT, Side::Right)?;
         if let Some(note) = &self.chart.note {
-            let lines = further(&self.layout.lines(&y.label)?);
-            let top = self.frame.top - 18.0 - NOTE - LINE * lines;
-            self.canvas.text(note, (20.0, top), 12.0, INK, Side::Right)?;
+            let bottom = self.frame.top - 18.0 - NOTE - LINE * further(&self.layout.lines(&y.label)?);
+            for (index, line) in self.layout.lines(note)?.iter().rev().enumerate() {
+                let y = bottom - LINE * index as f64;
+                self.canvas.text(line, (self.layout.margin(), y), AXIS_TEXT, INK, Side::Right)?;
+            }
         }
         Ok(())
     }

@@ -55,11 +55,11 @@ pub fn by_length(block: &Block, metric: Metric, styles: &Styles) -> Vec<Chart> {
 }
 
 /// The one chart that a paper shows of a block: the first of [`by_length`]. Where that has each run as trained alone, the lowest
-/// of the window baselines stands with them, as it is what a longer context must beat.
+/// of the window baselines stands with them where they compare, as it is what a longer context must beat.
 pub fn of_paper(block: &Block, metric: Metric, styles: &Styles) -> Chart {
     let mut charts = by_length(block, metric, styles);
     let mut chart = charts.swap_remove(0);
-    if charts.is_empty() {
+    if charts.is_empty() || !block.compares(metric) {
         return chart;
     }
     let last = |line: &&Line| Cell::new(metric, line.rows.values().next_back()?).map(|cell| cell.value);
@@ -111,7 +111,7 @@ fn by_length_of(
     Chart {
         title: title.to_owned(),
         subtitle: Table::new(block, metric).setting,
-        note: across(block).map(str::to_owned),
+        note: note(block, metric, lines),
         x: Axis {
             label: format!("tokens of context (trained on L = {train_length})"),
             scale: Scale::Log,
@@ -121,6 +121,13 @@ fn by_length_of(
         series: series.chain(chance(block, metric)).collect(),
         ..Chart::default()
     }
+}
+
+/// What a reader must know before comparing lines, or else points of one line.
+fn note(block: &Block, metric: Metric, lines: &[&Line]) -> Option<String> {
+    let is_of_one_run = block.runs().len() > 1 && lines.iter().all(|line| line.run == lines[0].run);
+    let obstacle = block.obstacle(metric).filter(|_| !is_of_one_run);
+    obstacle.or_else(|| across(block).map(str::to_owned))
 }
 
 /// The window baseline is what others are measured against.

@@ -127,7 +127,10 @@ pub(super) fn size(chart: &Chart, layout: &Layout) -> Result<(u32, u32)> {
 fn top(chart: &Chart, layout: &Layout) -> Result<f64> {
     let has_heading = !(chart.title.is_empty() && chart.subtitle.is_empty());
     let heading = if has_heading { HEADING } else { 0.0 };
-    let note = if chart.note.is_some() { NOTE } else { 0.0 };
+    let note = match &chart.note {
+        Some(note) => NOTE + LINE * further(&layout.lines(note)?),
+        None => 0.0,
+    };
     Ok(TOP + heading + note + LINE * further(&layout.lines(&chart.y.label)?))
 }
 

@@ -116,6 +116,11 @@ fn lengths_that_score_different_tokens_are_noted() {
     assert!(notes.iter().any(|said| said == note), "{notes:?}");
     let height = size(&chart, &Layout::default()).unwrap().1;
     assert!(svg(&chart).unwrap().lines().any(|line| line.trim() == note));
+    let narrow = Layout { width: 320, ..Layout::default() };
+    let text = drawn_svg(&chart, &narrow).unwrap();
+    let of_note = |line: &&str| !line.trim().is_empty() && note.contains(line.trim());
+    let told = text.lines().filter(of_note).map(str::trim).rev().collect::<Vec<_>>();
+    assert!(told.len() > 1 && told.join(" ") == note, "{told:?}");
     chart.note = None;
     assert!(size(&chart, &Layout::default()).unwrap().1 < height);
     // Rows that name the windows whose tokens every length scores need no note.

@@ -36,6 +36,8 @@ pub struct Table {
     /// One row per run, extension and way to ask a task; below them what a guess reaches.
     pub rows: Vec<TableRow>,
     pub notes: Vec<String>,
+    /// Whether its runs compare with each other; the notes say why where they do not.
+    pub compares: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -46,9 +48,9 @@ pub struct TableRow {
 }
 
 impl Table {
-    /// The tables of a block: one for each metric of its protocol, and the loss by position where that was measured.
+    /// The tables of a block: one for each of its [metrics](Block::metrics), and the loss by position where that was measured.
     pub fn all(block: &Block) -> Vec<Self> {
-        let metrics = block.settings.protocol.shown().iter().map(|&metric| Self::new(block, metric));
+        let metrics = block.metrics().into_iter().map(|metric| Self::new(block, metric));
         metrics.chain(Self::by_position(block)).collect()
     }
 
@@ -80,6 +82,7 @@ impl Table {
             label_headers: label_headers(block),
             columns,
             notes: notes(block, &rows, metric),
+            compares: block.compares(metric),
             rows,
         }
     }
@@ -156,6 +159,10 @@ fn mark_best(block: &Block, rows: &mut [TableRow]) {
 }
 
 fn mark_best_of(cells: Vec<&mut Cell>) {
+    // A number that describes a model has no best.
+    if cells.first().is_some_and(|cell| cell.metric.better().is_none()) {
+        return;
+    }
     let better = |a: &Cell, b: &Cell| {
         let order = a.value.total_cmp(&b.value);
         if a.metric.lower_is_better() { order } else { order.reverse() }

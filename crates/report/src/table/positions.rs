@@ -14,6 +14,7 @@ impl Table {
     /// The loss by position at the longest length that has it; `None` where none has.
     pub fn by_position(block: &Block) -> Option<Self> {
         let order = block.settings.protocol.shown()[0];
+        let obstacle = block.obstacle(Metric::Loss);
         let mut block = sorted(block, order);
         let length = longest_with_curve(&block, block.lines.iter())?;
         block.lines.retain(|line| !rows_with_curve(line, length).is_empty());
@@ -46,7 +47,8 @@ impl Table {
             label_headers: label_headers(&block),
             columns: spans.iter().map(|span| format!("{}-{}", span.first, span.last)).collect(),
             rows,
-            notes,
+            compares: obstacle.is_none(),
+            notes: obstacle.into_iter().chain(notes).collect(),
         })
     }
 }

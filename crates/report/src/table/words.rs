@@ -97,7 +97,7 @@ pub(super) fn counts(block: &Block) -> String {
 pub(super) fn notes(block: &Block, rows: &[TableRow], metric: Metric) -> Vec<String> {
     let cells: Vec<&Cell> = rows.iter().flat_map(|row| row.cells.iter().flatten()).collect();
     let seeds = cells.iter().map(|cell| cell.seeds).max().unwrap_or(0);
-    let mut notes = Vec::new();
+    let mut notes: Vec<String> = block.obstacle(metric).into_iter().collect();
     if seeds > 1 {
         let percent = ", in per cent of the perplexity: 100 times that of the loss in nats";
         let unit = if metric.is_exponential() { percent } else { "" };

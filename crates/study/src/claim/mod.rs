@@ -17,12 +17,14 @@
 
 mod sentence;
 
+use crate::axis::{Axis, Point};
 use crate::difference::Over;
 use crate::schema::pointed;
 use longwave_core::config::read;
-use longwave_core::{Error, Result};
+use longwave_core::{Error, Result, written};
 use longwave_eval::{Metric, Protocol, ScoredTokens, Split};
 use serde::Deserialize;
+use std::fmt::Write as _;
 use toml::Table;
 
 pub(crate) use sentence::{Relation, Sentence, Words};
@@ -95,11 +97,23 @@ impl ClaimConfig {
         Error::value(&self.key, format!("\"{}\"", self.says), why)
     }
 
-    /// What the claim states, for telling whether it was changed.
-    pub(crate) fn identity(&self) -> String {
+    /// What the claim states, for telling whether it was changed: its words, and what the points of axes that they name change.
+    pub(crate) fn identity(&self, axes: &[Axis]) -> Result<String> {
         let Self { says, metric, tolerance, protocol, split, tokens, over, .. } = self;
         let rows = format!("protocol {protocol:?}, split {split:?}, tokens {tokens:?}, over {over:?}");
-        format!("{says}; {}, tolerance {tolerance}, {rows}", metric.name())
+        let mut identity = format!("{says}; {}, tolerance {tolerance}, {rows}", metric.name());
+        let points = || axes.iter().flat_map(|axis| axis.points.iter().map(move |point| (axis, point)));
+        let words = [&self.sentence.left, &self.sentence.right].map(|side| &side.words);
+        for word in words.into_iter().flatten() {
+            let is_named = |(axis, point): &(&Axis, &Point)| {
+                *word == point.label || *word == format!("{}={}", axis.name, point.label)
+            };
+            for (_, point) in points().filter(is_named) {
+                let changes = written::json("the point of an axis", &point.changes)?;
+                let _ = write!(identity, "; {word} is {changes}");
+            }
+        }
+        Ok(identity)
     }
 
     /// Whether rows of this protocol and split, and of these tokens, are meant.

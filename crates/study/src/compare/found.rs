@@ -2,7 +2,7 @@
 
 use super::side::Reading;
 use super::{Comparison, LEVEL, Pairing, measured, obstacle};
-use crate::comparable::{obstacle as other_text, same_tokens};
+use crate::comparable::obstacle as other_text;
 use crate::difference::{Over, PairedDifference};
 use crate::sample::Sample;
 use crate::statistics::mean;
@@ -25,7 +25,8 @@ pub(super) struct Found {
 }
 
 impl Found {
-    pub(super) fn pair(&mut self, a: &Reading<'_>, b: &Reading<'_>, metric: Metric) {
+    /// `are_alone`: each side is one run, whose seeds are a pair whatever they are.
+    pub(super) fn pair(&mut self, a: &Reading<'_>, b: &Reading<'_>, metric: Metric, are_alone: bool) {
         let pairs = a.rows.iter().flat_map(|x| b.rows.iter().map(move |y| (x, y)));
         if let Some(error) = pairs.into_iter().find_map(|(x, y)| other_text(x, y, metric)) {
             self.other_text.push(error);
@@ -36,7 +37,7 @@ impl Found {
             self.lacks_metric = true;
             return;
         }
-        if let ([one], [other]) = (left.as_slice(), right.as_mut_slice()) {
+        if let (true, [one], [other]) = (are_alone, left.as_slice(), right.as_mut_slice()) {
             other.seed = one.seed;
         }
         let seeds = |samples: &[Sample<'_>]| samples.iter().map(|sample| sample.seed).collect::<Vec<u64>>();
@@ -165,8 +166,8 @@ fn comparison(
         p: None,
         p_holm: None,
         repeats: false,
-        measured: measured(left, right),
-        same_tokens: same_tokens(a, b),
+        measured: [left, right].map(measured),
+        same_tokens: a.same_tokens(b),
         bytes: [a.bytes, b.bytes],
         unit: a.unit(),
         documents: difference.documents,

@@ -65,9 +65,9 @@ pub struct Comparison {
     /// Whether an earlier comparison of the list is the same by construction, to the last number of each document, so that Holm's correction
     /// counts them once: at L every extension reads as trained, and the window baseline reads the same tokens at every length.
     pub repeats: bool,
-    /// What was measured of both sides, hashed.
+    /// What was measured of each side, hashed.
     #[serde(skip)]
-    measured: u64,
+    measured: [u64; 2],
     /// Whether both sides scored the same tokens; bits per byte may be compared where they did not.
     pub same_tokens: bool,
     /// Scored bytes of text of each side, in one seed.
@@ -91,11 +91,12 @@ pub struct Comparisons {
 
 /// Compares two sides wherever both hold the same measurement.
 ///
-/// Seeds are paired by their number; with one seed on each side they are taken as a pair whatever they are, and documents
+/// Seeds are paired by their number; with one run on each side they are taken as a pair whatever they are, and documents
 /// give the error.
 pub fn compare(a: &Side, b: &Side, filter: &Filter, metric: Metric) -> Result<Comparisons> {
     let pairing = Pairing::new(a, b);
     let (left, right) = (pairing.readings(a, filter)?, pairing.readings(b, filter)?);
+    let several = [a, b].iter().any(|side| side.runs.len() > 1);
     let mut found = Found::default();
     for reading in &left {
         let mut partners: Vec<&Reading<'_>> =
@@ -108,15 +109,16 @@ pub fn compare(a: &Side, b: &Side, filter: &Filter, metric: Metric) -> Result<Co
         if partners.is_empty() {
             found.without_partner.push(pairing.nearest(reading, &right));
         }
+        // Both sides may name a reading that the other one names too.
+        partners.retain(|other| !pairing.across() || !reading.is_same(other));
         for other in partners {
-            found.pair(reading, other, metric);
+            found.pair(reading, other, metric, !several);
         }
     }
     if found.list.is_empty() {
         return Err(found.error(&pairing, metric));
     }
     let notes = found.notes(&pairing);
-    let several = [a, b].iter().any(|side| side.runs.len() > 1);
     let alike = found.list.iter().all(|(one, _)| one.same_tokens);
     let over = Over::of_table(if several { 2 } else { 1 }, alike);
     let mut list: Vec<Comparison> =
@@ -167,6 +169,12 @@ impl<'a> Pairing<'a> {
 }
 
 impl Comparison {
+    /// Whether both sides are the same by construction, the same trainings with every number the same: there is nothing to test, and
+    /// Holm's correction does not count it.
+    fn is_equal(&self) -> bool {
+        self.measured[0] == self.measured[1]
+    }
+
     /// The same with its error over what the errors of its list are over.
     fn with_error(self, difference: &PairedDifference, over: Over) -> Self {
         let interval = difference.interval(over);
@@ -180,9 +188,10 @@ impl Comparison {
     }
 }
 
-fn measured(left: &[Sample<'_>], right: &[Sample<'_>]) -> u64 {
+/// What was measured of each seed, hashed.
+fn measured(samples: &[Sample<'_>]) -> u64 {
     let mut hasher = DefaultHasher::new();
-    for row in left.iter().chain(right).map(|sample| sample.row) {
+    for row in samples.iter().map(|sample| sample.row) {
         format!("{:?}", (&row.config_hash, row.seed, &row.values, &row.per_document)).hash(&mut hasher);
     }
     hasher.finish()
@@ -194,7 +203,7 @@ fn correct(list: &mut [Comparison]) {
     let mut different: Vec<f64> = Vec::new();
     let mut place_of: Vec<Option<usize>> = Vec::new();
     for one in list.iter_mut() {
-        let Some(p) = one.p else {
+        let Some(p) = one.p.filter(|_| !one.is_equal()) else {
             place_of.push(None);
             continue;
         };
@@ -207,7 +216,7 @@ fn correct(list: &mut [Comparison]) {
     }
     let adjusted = adjusted(&different);
     for (one, place) in list.iter_mut().zip(place_of) {
-        one.p_holm = place.map(|place| adjusted[place]);
+        one.p_holm = place.map(|place| adjusted[place]).or(one.p.filter(|_| one.is_equal()));
     }
 }
 

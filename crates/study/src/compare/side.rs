@@ -52,6 +52,12 @@ impl<'a> Reading<'a> {
         self.rows[0]
     }
 
+    /// Whether it is of the same rows as another.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        let of = |it: &Self| it.rows.iter().map(|row| row.identity().ok()).collect::<Vec<_>>();
+        of(self) == of(other)
+    }
+
     pub(super) fn samples(&self, metric: Metric) -> Vec<Sample<'a>> {
         let all = || self.side.runs.iter().flatten();
         self.rows.iter().filter_map(|row| Sample::new(metric, row, all())).collect()

@@ -128,6 +128,16 @@ fn seeds_are_paired_by_number_and_others_are_named() {
 }
 
 #[test]
+fn seeds_of_several_runs_are_no_pair_where_each_side_has_one_of_them() {
+    let (short, long) =
+        (|seed| row("ntk", 256, seed, &[1.0, 2.0]), |seed| row("ntk", 512, seed, &[1.0, 2.0]));
+    let a = seeds("a", &[vec![short(0), long(0)], vec![short(1)]]);
+    let b = seeds("b", &[vec![short(0)], vec![short(1), long(1)]]);
+    let found = by_loss(&a, &b).unwrap();
+    assert_eq!(found.list.iter().map(|one| one.settings.length).collect::<Vec<_>>(), [256]);
+}
+
+#[test]
 fn of_one_run_the_latest_step_stands() {
     let mut later = row("ntk", 256, 0, &[2.0, 3.0]);
     later.step = 12;
@@ -150,6 +160,29 @@ fn the_same_numbers_are_one_comparison_to_holm() {
     other[2] = row("yarn", 128, 0, &[1.6, 2.5, 3.8]);
     let found = all(&a, &other, Metric::Loss).unwrap();
     assert!(found[0].p_holm > found[0].p);
+}
+
+#[test]
+fn a_reading_that_equals_the_other_is_no_test() {
+    let read =
+        |extend: &str, length: usize, more: f64| row(extend, length, 0, &[1.0 + more, 2.1 + 0.5 * more, 3.0]);
+    // At L `yarn` reads as trained; at 2L it is better.
+    let rows = vec![
+        read("yarn", 128, 0.0),
+        read("yarn", 256, 0.0),
+        read("direct", 128, 0.0),
+        read("direct", 256, 0.4),
+    ];
+    let side = |extend: &str| Side {
+        extend: Some(Reference::Kind(extend.to_owned())),
+        ..Side::new(extend, rows.clone())
+    };
+    let found = by_loss(&side("yarn"), &side("direct")).unwrap().list;
+    assert_eq!(found.len(), 2);
+    assert_eq!((found[0].difference, found[0].p_holm), (0.0, Some(1.0)));
+    assert_eq!(found[1].p_holm, found[1].p);
+    // The same rows on both sides are no comparison.
+    assert!(by_loss(&side("yarn"), &side("yarn")).is_err());
 }
 
 #[test]

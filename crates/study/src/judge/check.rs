@@ -1,16 +1,47 @@
 //! Whether a claim can be decided by what a plan will measure.
 
+use super::manner::{self, Manner};
 use super::selector::Selector;
 use crate::claim::{ClaimConfig, Words};
 use crate::comparable::Scored;
 use crate::extensions::{Extension, Extensions};
 use crate::plan::Plan;
+use longwave_core::in_order::distinct;
 use longwave_core::{Error, Result};
-use longwave_eval::{Evaluation, Protocol, ResolvedEvaluate, Split};
+use longwave_eval::{Evaluation, ResolvedEvaluate};
 use std::collections::{BTreeSet, HashSet};
 
 /// Checks that every word of a claim means something in a plan, and that both sides will be measured alike.
 pub fn check(claim: &ClaimConfig, plan: &Plan) -> Result<()> {
+    let Some([of_left, of_right]) = sides(claim, plan)? else { return Ok(()) };
+    for (a, b) in pairs(plan, &of_left, &of_right) {
+        if let Some((why, hint)) = a.obstacle(&b, claim.metric) {
+            return Err(claim.wrong(why).hint(hint));
+        }
+    }
+    Ok(())
+}
+
+/// Whether both sides of a claim will score the same tokens, whatever runs are lost; also where that cannot be told.
+pub(super) fn is_of_same_tokens(claim: &ClaimConfig, plan: &Plan) -> Result<bool> {
+    if !claim.metric.spans_tokenizers() {
+        return Ok(true);
+    }
+    let Some([of_left, of_right]) = sides(claim, plan)? else { return Ok(true) };
+    Ok(pairs(plan, &of_left, &of_right).all(|(a, b)| a.same_tokens(&b)))
+}
+
+fn pairs<'a>(
+    plan: &'a Plan,
+    left: &'a [Planned],
+    right: &'a [Planned],
+) -> impl Iterator<Item = (Scored<'a>, Scored<'a>)> {
+    let pairs = left.iter().flat_map(move |a| right.iter().map(move |b| (a, b)));
+    pairs.filter_map(move |(a, b)| Some((a.scored(plan)?, b.scored(plan)?)))
+}
+
+/// The measurements of both sides that are compared; `None` where no run of a side is allowed, whose reason is reported elsewhere.
+fn sides(claim: &ClaimConfig, plan: &Plan) -> Result<Option<[Vec<Planned>; 2]>> {
     let extensions = Extensions::planned(plan);
     let (left, right) = (&claim.sentence.left, &claim.sentence.right);
     let (left, right) =
@@ -20,30 +51,22 @@ pub fn check(claim: &ClaimConfig, plan: &Plan) -> Result<()> {
             .wrong("both sides are the same readings".to_owned())
             .hint("name another label, extension, length or step on one side"));
     }
-    let (Some(of_left), Some(of_right)) = (left.kinds()?, right.kinds()?) else { return Ok(()) };
-    // The rows that are compared are of the first kind that both sides have.
-    let Some(first) = of_left.iter().find(|kind| of_right.contains(kind)) else {
+    let (Some(of_left), Some(of_right)) = (left.manners()?, right.manners()?) else { return Ok(None) };
+    let Some([of_left, of_right]) = manner::shared(&of_left, &of_right) else {
         return Err(measured_differently(claim, &of_left, &of_right));
     };
-    let of = |side: &Side<'_>| -> Vec<Planned> {
-        side.planned.iter().filter(|it| kind_of(&it.block) == *first).cloned().collect()
+    let of = |side: Side<'_>, wanted: &Manner| {
+        let planned = side.planned.into_iter();
+        planned.filter(|it| manner::of_block(&it.block) == *wanted).collect()
     };
-    let (of_left, of_right) = (of(&left), of(&right));
-    for (a, b) in of_left.iter().flat_map(|a| of_right.iter().map(move |b| (a, b))) {
-        if let (Some(a), Some(b)) = (a.scored(plan), b.scored(plan))
-            && let Some((why, hint)) = a.obstacle(&b, claim.metric)
-        {
-            return Err(claim.wrong(why).hint(hint));
-        }
-    }
-    Ok(())
+    Ok(Some([of(left, &of_left), of(right, &of_right)]))
 }
 
-fn measured_differently(claim: &ClaimConfig, of_left: &[Measured], of_right: &[Measured]) -> Error {
-    let word = |kinds: &[Measured]| {
-        kinds.iter().map(|(it, split, _)| format!("{it}, {split} split")).collect::<Vec<_>>()
+fn measured_differently(claim: &ClaimConfig, of_left: &[Manner], of_right: &[Manner]) -> Error {
+    let word = |manners: &[Manner]| {
+        distinct(manners.iter().map(|it| format!("{}, {} split", it.protocol, it.split))).join("; ")
     };
-    let (of_left, of_right) = (word(of_left).join("; "), word(of_right).join("; "));
+    let (of_left, of_right) = (word(of_left), word(of_right));
     let why = format!("its sides are measured differently: {of_left}, and {of_right}");
     claim.wrong(why).hint("read both with one protocol and one split")
 }
@@ -63,20 +86,13 @@ impl Planned {
     }
 }
 
-/// The protocol and the split of rows, and their text where that is none of the run's own.
-type Measured = (Protocol, Split, Option<String>);
-
-fn kind_of(block: &ResolvedEvaluate) -> Measured {
-    (block.protocol, block.split, block.corpus.clone())
-}
-
 /// One side of a claim, and the evaluations that read it.
 struct Side<'a> {
     claim: &'a ClaimConfig,
     selector: Selector,
-    /// For each different evaluation of its runs: kind, length that is meant, lengths that are read with the
+    /// For each different evaluation of its runs: manner, length that is meant, lengths that are read with the
     /// extension.
-    read: Vec<(Measured, usize, Vec<usize>)>,
+    read: Vec<(Manner, usize, Vec<usize>)>,
     planned: Vec<Planned>,
     others: BTreeSet<String>,
     steps: BTreeSet<u64>,
@@ -124,7 +140,7 @@ impl<'a> Side<'a> {
         if self.claim.is_about(block.protocol, block.split, block.tokens()) && is_read {
             if self.selector.step.is_none_or(|step| steps.contains(&step)) {
                 let length = self.selector.words.length(train_length);
-                self.read.push((kind_of(block), length, block.lengths.clone()));
+                self.read.push((manner::of_block(block), length, block.lengths.clone()));
                 if block.lengths.contains(&length) {
                     self.planned.push(Planned { run, block: block.clone(), length });
                 }
@@ -134,9 +150,8 @@ impl<'a> Side<'a> {
         self.others.extend(labels);
     }
 
-    /// The kinds of rows that hold the metric of the claim; `None` where no run of the side is allowed, whose reason is
-    /// reported elsewhere.
-    fn kinds(&self) -> Result<Option<Vec<Measured>>> {
+    /// The manners of its rows that hold the metric of the claim, in their order; `None` where no run of the side is allowed.
+    fn manners(&self) -> Result<Option<Vec<Manner>>> {
         if !self.any {
             return Ok(None);
         }
@@ -152,12 +167,8 @@ impl<'a> Side<'a> {
         if self.read.is_empty() {
             return Err(self.unread(&words));
         }
-        let at_length: Vec<Measured> = self
-            .read
-            .iter()
-            .filter(|(_, length, read)| read.contains(length))
-            .map(|(kind, ..)| kind.clone())
-            .collect();
+        let at_length = self.read.iter().filter(|(_, length, read)| read.contains(length));
+        let at_length = distinct(at_length.map(|(manner, ..)| manner.clone()));
         if at_length.is_empty() {
             let (_, length, _) = &self.read[0];
             let read: BTreeSet<usize> = self.read.iter().flat_map(|(_, _, read)| read).copied().collect();
@@ -166,9 +177,9 @@ impl<'a> Side<'a> {
             let hint = format!("its lengths are {}; add to `lengths` of an `[[evaluate]]`", read.join(", "));
             return Err(self.claim.wrong(why).hint(hint));
         }
-        let holds = |(protocol, ..): &Measured| self.claim.metric.is_of(protocol.material());
-        let kinds: Vec<Measured> = at_length.into_iter().filter(holds).collect();
-        if kinds.is_empty() { Err(without_metric(self.claim, &words)) } else { Ok(Some(kinds)) }
+        let holds = |it: &Manner| self.claim.metric.is_of(it.protocol.material());
+        let manners: Vec<Manner> = at_length.into_iter().filter(holds).collect();
+        if manners.is_empty() { Err(without_metric(self.claim, &words)) } else { Ok(Some(manners)) }
     }
 }
 

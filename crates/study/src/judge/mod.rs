@@ -15,6 +15,7 @@
 //! wrong, all claims that could still be judged wrongly are among the others, and Holm's step holds for them.
 
 mod check;
+mod manner;
 mod power;
 mod question;
 mod selector;
@@ -89,7 +90,7 @@ pub struct Judgement {
 /// Judges all claims of a study together, look after look. What a claim was decided by stays as it was.
 pub fn judge(claims: &[ClaimConfig], plan: &Plan, results: &Results) -> Result<Judgement> {
     let questions = questions(claims, plan, results)?;
-    let over = over(&questions, plan);
+    let over = over(claims, plan)?;
     let looks = &plan.looks;
     let mut asked: BTreeSet<usize> =
         (0..plan.runs.len()).filter(|run| plan.is_within(*run, looks.first())).collect();
@@ -158,10 +159,13 @@ fn look(
 }
 
 /// What the error of each claim is over: the same for all that do not say, whatever was lost.
-fn over(questions: &[Question<'_>], plan: &Plan) -> Vec<Over> {
-    let alike = questions.iter().all(Question::is_of_same_tokens);
+fn over(claims: &[ClaimConfig], plan: &Plan) -> Result<Vec<Over>> {
+    let mut alike = true;
+    for claim in claims {
+        alike = alike && check::is_of_same_tokens(claim, plan)?;
+    }
     let common = Over::of_table(plan.seeds.len(), alike);
-    questions.iter().map(|question| question.claim.over.unwrap_or(common)).collect()
+    Ok(claims.iter().map(|claim| claim.over.unwrap_or(common)).collect())
 }
 
 impl Judged {

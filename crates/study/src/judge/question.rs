@@ -1,8 +1,9 @@
 //! A claim with the rows that it is about.
 
+use super::manner;
 use super::selector::Selector;
 use crate::claim::ClaimConfig;
-use crate::comparable::{obstacle, same_tokens};
+use crate::comparable::obstacle;
 use crate::difference::PairedDifference;
 use crate::extensions::Extensions;
 use crate::looks::ALPHA;
@@ -10,6 +11,7 @@ use crate::plan::Plan;
 use crate::results::{Measured, Results};
 use crate::sample::Sample;
 use longwave_core::Result;
+use longwave_core::in_order::distinct;
 
 #[derive(Debug)]
 pub(super) struct Question<'a> {
@@ -52,14 +54,6 @@ impl<'a> Question<'a> {
         PairedDifference::new(&left, &right, 1.0 - ALPHA).filter(|_| all)
     }
 
-    pub(super) fn is_of_same_tokens(&self) -> bool {
-        if !self.claim.metric.spans_tokenizers() {
-            return true;
-        }
-        let [left, right] = self.samples(self.plan.seeds.len());
-        left.first().zip(right.first()).is_none_or(|(a, b)| same_tokens(a.row, b.row))
-    }
-
     /// The rows of both sides over the first `seeds` seeds.
     fn samples(&self, seeds: usize) -> [Vec<Sample<'a>>; 2] {
         let Self { claim, plan, results, .. } = *self;
@@ -75,22 +69,17 @@ impl<'a> Question<'a> {
             .filter(here)
             .filter_map(|measured| Some((measured, results.sample(claim.metric, measured)?)))
             .collect();
-        // Without `protocol`, `split` and `tokens`, the rows are of the first kind that both sides have, of one text.
-        let kind = |measured: &Measured| {
-            let row = &measured.row;
-            let settings = &row.settings;
-            (settings.protocol, settings.split, settings.corpus_hash.clone(), settings.key_tokens.clone())
-        };
-        let has = |selector: &Selector, wanted: &_| {
-            candidates.iter().any(|(it, _)| kind(it) == *wanted && selector.is(it))
-        };
-        let mut kinds = candidates.iter().map(|(measured, _)| kind(measured));
-        let first = kinds.find(|wanted| self.sides.iter().all(|selector| has(selector, wanted)));
-        let side = |selector: &Selector| -> Vec<Sample<'a>> {
+        let sides = self.sides.each_ref().map(|selector| {
             let all = candidates.iter().filter(|(it, _)| selector.is(it));
-            all.filter(|(it, _)| first == Some(kind(it))).map(|(_, sample)| *sample).collect()
+            all.map(|(it, sample)| (manner::of_row(&it.row), *sample)).collect::<Vec<_>>()
+        });
+        let manners = sides.each_ref().map(|side| distinct(side.iter().map(|(manner, _)| manner.clone())));
+        let Some(shared) = manner::shared(&manners[0], &manners[1]) else { return [Vec::new(), Vec::new()] };
+        let of_manner = |side: usize| {
+            let rows = sides[side].iter().filter(|(manner, _)| *manner == shared[side]);
+            rows.map(|(_, sample)| *sample).collect()
         };
-        [side(&self.sides[0]), side(&self.sides[1])]
+        [of_manner(0), of_manner(1)]
     }
 
     /// Why nothing was compared, where rows of a side are there and none of them holds the metric: an encoding that turns nothing has no

@@ -55,8 +55,12 @@ impl Selector {
                 .map(|(axis, _)| axis)
                 .collect();
             let named = meant(word, extensions);
-            match (places.as_slice(), named.is_some()) {
-                ([], true) if extend.is_none() => extend = named.cloned(),
+            if let ([], [one, other, ..]) = (places.as_slice(), named.as_slice()) {
+                let why = format!("`{word}` may mean `{one}` or `{other}`");
+                return Err(claim.wrong(why).hint("write the one that is meant in full"));
+            }
+            match (places.as_slice(), !named.is_empty()) {
+                ([], true) if extend.is_none() => extend = named.first().map(|label| (*label).clone()),
                 ([axis], false) if labels[*axis].is_none() => {
                     let label = word.strip_prefix(&format!("{}=", plan.axes[*axis])).unwrap_or(word);
                     labels[*axis] = Some(label.to_owned());

@@ -270,6 +270,18 @@ fn a_metric_that_no_row_has_is_refused() {
     assert!(message("says = \"a > b at L\"\nmetric = \"accuracy\"\ntolerance = 2").contains("from 0 to 1"));
 }
 
+#[test]
+fn what_errors_are_over_does_not_hang_on_what_was_lost() {
+    let axis = "[[axis]]\nkey = \"data.tokenizer\"\nlabels = [\"bytes\", \"bpe\"]\n\
+                values = [{ kind = \"bytes\" }, { kind = \"bpe\", vocab_size = 300 }]\n";
+    let plan = plan(&format!("{AXES}{axis}[[evaluate]]\nlengths = [256]"));
+    let across = claim("says = \"rope, bpe < rope, bytes at 2L\"\nmetric = \"bits_per_byte\"").unwrap();
+    let mut results = results();
+    results.rows.clear();
+    let found = judge(&[across, said("rope, bytes < alibi, bytes at 2L")], &plan, &results).unwrap().claims;
+    assert!(found.iter().all(|one| one.over == Over::Both));
+}
+
 /// A plan of six seeds, judged after 3 and 6 of them, and the results of the first `seeds`: `yarn` is better than `ntk` by
 /// 0.2 at 4L without doubt; at 2L the first three seeds differ in sign.
 fn growing(seeds: u64) -> (Plan, Results) {

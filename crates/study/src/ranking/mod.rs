@@ -5,6 +5,7 @@
 //! the learning rate, each reading is at its own best rate, see [`rates`](crate::rates).
 
 mod check;
+mod planned;
 mod sentence;
 
 use crate::best::Best;
@@ -17,6 +18,7 @@ use longwave_eval::{Metric, Protocol, ResolvedEvaluate, ResultRow, ScoredTokens,
 use longwave_report::block::multiple;
 
 pub use check::check;
+pub use planned::Planned;
 
 /// The probability that any pair is called different by mistake.
 pub const ALPHA: f64 = 0.05;
@@ -34,8 +36,10 @@ pub struct Ranking<'a> {
     /// How many times claims are judged, where they decide how many seeds there are: each time may be the one that is shown.
     pub looks: usize,
     pub ranked: Vec<Ranked<'a>>,
-    /// Pairs that there are, all of which the correction counts.
+    /// Pairs that there are, all of which the correction counts, also those of what was lost.
     pub pairs: usize,
+    /// The names of combinations that were to be measured and have no row.
+    pub lost: Vec<String>,
     /// What does not compare with the rest, and why.
     pub left_out: Vec<String>,
     /// The axis of learning rates, where each reading is at its own best rate.
@@ -92,25 +96,14 @@ pub struct Leaders {
     pub second: Option<(String, f64)>,
 }
 
-/// Ranks what was measured at the length of `best`; `None` where there is nothing.
-pub fn rank(results: &Results, best: Best) -> Option<Ranking<'_>> {
+/// Ranks what was measured at the length of `best`, where `planned` says what the study measures there; `None` where there is nothing.
+pub fn rank<'a>(results: &'a Results, best: Best, planned: &Planned) -> Option<Ranking<'a>> {
     let at = |row: &ResultRow| row.settings.length == best.at.rounded_down(row.settings.train_length);
     let candidates = candidates(results, best.metric, &at)?;
     let first = candidates.list.first()?.rows.first()?;
     let kind = kind(&first.row);
     let of_ranking = |row: &ResultRow| at(row) && self::kind(row) == kind;
-    let baselines = |one: &Candidate<'_>| -> Vec<&ResultRow> {
-        let is_one = |it: &&Measured| {
-            it.row.extend == WINDOW_BASELINE
-                && of_ranking(&it.row)
-                && one
-                    .rows
-                    .iter()
-                    .any(|row| row.run == it.run && row.row.settings.task == it.row.settings.task)
-        };
-        results.of_last().filter(is_one).map(|it| &it.row).collect()
-    };
-    let mut ranking = ranking(results, candidates, &baselines);
+    let mut ranking = ranking(results, candidates, planned);
     ranking.is_everything = kind.0.shown().len() == 1
         && ranking.rate_axis.is_none()
         && results.rows.iter().all(|it| !it.row.is_of_kept_step() && of_ranking(&it.row));
@@ -263,11 +256,7 @@ fn name(labels: &[String], extend: &str) -> String {
 
 /// Tests all pairs, and shows those with the best. Where claims decide how many seeds there are, each of their looks has its part of
 /// the probability here too.
-fn ranking<'a>(
-    results: &'a Results,
-    candidates: Candidates<'a>,
-    baselines: &dyn Fn(&Candidate<'_>) -> Vec<&'a ResultRow>,
-) -> Ranking<'a> {
+fn ranking<'a>(results: &'a Results, candidates: Candidates<'a>, planned: &Planned) -> Ranking<'a> {
     let Candidates { metric, list, left_out } = candidates;
     let mut pairs: Vec<(usize, usize, Option<PairedDifference>)> = Vec::new();
     for (index, candidate) in list.iter().enumerate() {
@@ -279,9 +268,8 @@ fn ranking<'a>(
             ));
         }
     }
-    let alike = pairs.iter().all(|(.., difference)| difference.as_ref().is_none_or(|it| it.same_tokens));
     let seeds = list.iter().map(|one| results.seeds_of(&one.rows[0].labels)).max().unwrap_or(results.seeds);
-    let over = Over::of_table(seeds, alike);
+    let over = Over::of_table(seeds, planned.are_of_same_tokens);
     let unit = list.first().map_or("", |one| one.rows[0].row.unit());
     let interval =
         |difference: &Option<PairedDifference>| difference.as_ref().and_then(|it| it.interval(over));
@@ -293,7 +281,7 @@ fn ranking<'a>(
     let mut ranked: Vec<Ranked<'_>> = list
         .into_iter()
         .map(|one| Ranked {
-            baseline: baselines(&one),
+            baseline: one.rows.iter().filter_map(|row| results.baseline_of(row)).collect(),
             name: one.name,
             same: one.same,
             value: one.value,
@@ -306,8 +294,11 @@ fn ranking<'a>(
         })
         .collect();
     let looks = results.looks;
-    let steps = holm::steps(&p, ALPHA / looks as f64, pairs.len());
-    let count = pairs.len();
+    // A reading that was lost is one that was asked for: its pairs count as those of any other.
+    let lost = planned.lost(results);
+    let readings = ranked.len() + lost.iter().map(|one| one.readings).sum::<usize>();
+    let count = readings * (readings - 1) / 2;
+    let steps = holm::steps(&p, ALPHA / looks as f64, count);
     for ((index, _, difference), step) in
         pairs.into_iter().zip(steps).filter(|((_, place, _), _)| *place == 0)
     {
@@ -323,6 +314,7 @@ fn ranking<'a>(
         looks,
         ranked,
         pairs: count,
+        lost: lost.into_iter().map(|one| one.name).collect(),
         left_out,
         rate_axis,
         is_everything: false,
@@ -341,7 +333,7 @@ mod tests {
     #[test]
     fn all_pairs_are_corrected_together() {
         let results = results();
-        let ranking = rank(&results, best("4L")).unwrap();
+        let ranking = rank(&results, best("4L"), &Planned::default()).unwrap();
         let names: Vec<&str> = ranking.ranked.iter().map(|one| one.name.as_str()).collect();
         assert_eq!(names, ["rope, yarn", "rope, ntk", "alibi, yarn", "alibi, ntk"]);
         assert_eq!((ranking.pairs, ranking.metric), (6, Metric::Loss));
@@ -355,7 +347,7 @@ mod tests {
             "{sentence}"
         );
         assert!(sentence.ends_with(" (at 5%, Holm's correction for all 6 pairs, 3 seeds)."), "{sentence}");
-        assert!(rank(&results, best("64L")).is_none());
+        assert!(rank(&results, best("64L"), &Planned::default()).is_none());
     }
 
     #[test]
@@ -383,7 +375,7 @@ mod tests {
             let nll = if it.extend == "ntk" { 2.0 + 0.01 * sign } else { 2.0 };
             it.row.values.set("nll", Some(nll));
         }
-        let ranking = rank(&results, best("2L")).unwrap();
+        let ranking = rank(&results, best("2L"), &Planned::default()).unwrap();
         let sentence = ranking.sentence("2L");
         let first = "has the lowest perplexity at 2L: it is not significantly better than `rope, ";
         assert!(sentence.contains(first) && sentence.ends_with(" (at 5%, 3 seeds)."), "{sentence}");
@@ -391,7 +383,7 @@ mod tests {
         for it in &mut results.rows {
             it.row.values.set("nll", Some(2.0));
         }
-        let sentence = rank(&results, best("2L")).unwrap().sentence("2L");
+        let sentence = rank(&results, best("2L"), &Planned::default()).unwrap().sentence("2L");
         let shared = "`rope, ntk` and `rope, yarn` have the lowest perplexity at 2L alike (at 5%, 3 seeds).";
         assert_eq!(sentence, shared);
     }

@@ -73,12 +73,10 @@ impl Ranking<'_> {
 
     fn limits(&self) -> String {
         let lost = |one: &&Ranked<'_>| one.rows.len() < one.seeds;
-        let lost: Vec<String> = self
-            .ranked
-            .iter()
-            .filter(lost)
-            .map(|one| format!("`{}` has {} of {} seeds", one.name, one.rows.len(), one.seeds))
-            .collect();
+        let fewer = self.ranked.iter().filter(lost);
+        let fewer = fewer.map(|one| format!("`{}` has {} of {} seeds", one.name, one.rows.len(), one.seeds));
+        let none = self.lost.iter().map(|name| format!("`{name}` has no result, and counts among the pairs"));
+        let lost: Vec<String> = fewer.chain(none).collect();
         let mut limits = if lost.is_empty() { String::new() } else { format!(" {}.", lost.join(", ")) };
         if self.over == Over::Documents && self.ranked.iter().any(|one| one.p.is_some()) {
             limits.push_str(" One seed shows how these trained models differ on other ");

@@ -11,7 +11,7 @@ use crate::declared;
 use crate::document::Study;
 use crate::judge::{judge, needs};
 use crate::plan::Plan;
-use crate::ranking::{leaders, rank};
+use crate::ranking::{Planned, leaders, rank};
 use crate::results::{Measured, Results};
 use crate::saved::PAGES;
 use crate::store::Store;
@@ -67,7 +67,8 @@ impl StudyReport {
         for (claim, is_added) in judged.iter_mut().zip(declared::added(folder, study)?) {
             claim.is_added = is_added;
         }
-        let ranking = study.best.and_then(|best| Some((best, rank(results, best)?)));
+        let ranking =
+            study.best.and_then(|best| Some((best, rank(results, best, &Planned::new(plan, best))?)));
         let failed = results.failures.iter();
         let mut report = Self {
             name: study.name.clone(),

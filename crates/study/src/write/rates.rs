@@ -3,7 +3,7 @@
 use super::tables::{grid, group_of, length, lines, names};
 use crate::rates::Choice;
 use crate::results::{Measured, Results};
-use longwave_eval::{Split, WINDOW_BASELINE};
+use longwave_eval::{Settings, Split, WINDOW_BASELINE};
 use longwave_report::Grid;
 use longwave_report::block::heading;
 use longwave_report::grid::Header;
@@ -28,10 +28,11 @@ pub(super) fn table(results: &Results) -> Option<Grid> {
     let axes = results.axes.iter().enumerate().filter(|(place, _)| *place != rates.axis);
     let axes = axes.map(|(_, axis)| Header::words(axis.clone()));
     let last = [Header::words("extend"), Header::number("best rate"), Header::number("validation loss")];
-    let (protocol, split, _, train_length) = group;
+    let Settings { protocol, split, train_length, .. } = group.settings;
     let metric = protocol.shown()[0];
+    let apart: String = group.apart(&results.rows).iter().flat_map(|part| [", ", part.as_str()]).collect();
     let title = format!(
-        "The best rate of each, and the {split} result there: {}, {protocol}, L = {train_length}",
+        "The best rate of each, and the {split} result there: {}, {protocol}, L = {train_length}{apart}",
         metric.title()
     );
     let mut table = grid(title, metric, axes.chain(last), |at| heading(at as usize, train_length), &lines);

@@ -1,7 +1,7 @@
 //! How the runs of a study read along their training: a line for each reading and length, a column for each step whose
 //! checkpoint was kept, and the end.
 
-use super::tables::{Group, grid, group_of, length, lines, names, title};
+use super::tables::{Group, grid, group_of, length, lines, names};
 use crate::results::Results;
 use longwave_core::in_order::distinct;
 use longwave_report::Grid;
@@ -12,12 +12,12 @@ use longwave_report::grid::Header;
 pub(super) fn tables(results: &Results) -> Vec<Grid> {
     let kept = results.rows.iter().filter(|measured| measured.row.is_of_kept_step());
     let groups = distinct(kept.map(|measured| group_of(&measured.row)));
-    groups.into_iter().map(|group| table(results, group)).collect()
+    groups.iter().map(|group| table(results, group)).collect()
 }
 
-fn table(results: &Results, group: Group) -> Grid {
-    let (protocol, .., train_length) = group;
-    let rows = results.rows.iter().filter(|measured| group_of(&measured.row) == group);
+fn table(results: &Results, group: &Group) -> Grid {
+    let train_length = group.settings.train_length;
+    let rows = results.rows.iter().filter(|measured| group_of(&measured.row) == *group);
     // Checkpoints were read one after the other; the lengths of a reading belong together, in their order.
     let readings = lines(rows.map(|it| (names(&it.labels, &it.extend), length(&it.row), &it.row)));
     let mut by_step = Vec::new();
@@ -30,8 +30,8 @@ fn table(results: &Results, group: Group) -> Grid {
         }
     }
     let lines = lines(by_step);
-    let metric = protocol.shown()[0];
-    let title = title(group, metric) + ", by training step";
+    let metric = group.settings.protocol.shown()[0];
+    let title = group.title(metric, &results.rows) + ", by training step";
     let headers = results.axes.iter().map(String::as_str).chain(["extend", "length"]).map(Header::words);
     grid(title, metric, headers, |step| format!("step {step}"), &lines)
 }

@@ -1,26 +1,60 @@
 //! The results of a study as tables: a line for each reading, a column for each length.
 
-use crate::comparable::same_tokens;
 use crate::results::{Measured, Results};
 use crate::statistics::mean;
-use longwave_core::in_order::grouped;
-use longwave_eval::{Metric, Protocol, ResultRow, ScoredTokens, Split};
+use longwave_core::in_order::{distinct, grouped};
+use longwave_eval::{Metric, Protocol, ResultRow, ScoredTokens, Settings, protocols};
 use longwave_report::block::heading;
 use longwave_report::grid::{Entry, Grid, Header};
 use longwave_report::table::{Cell, Spread, across_lengths, percent};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Rows that stand in one table: protocol, split, which of the protocol's tokens are scored, and training length.
-pub(super) type Group = (Protocol, Split, ScoredTokens, usize);
-
-pub(super) fn group_of(row: &ResultRow) -> Group {
-    let settings = &row.settings;
-    (settings.protocol, settings.split, settings.tokens(), settings.train_length)
+/// What rows of one table have in common: a cell holds what was measured alike.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Group {
+    pub(super) settings: Settings,
+    /// The text, where it is none of the run's own.
+    corpus: Option<String>,
 }
 
-pub(super) fn title((protocol, split, tokens, train_length): Group, metric: Metric) -> String {
-    let tokens = if tokens == ScoredTokens::Key { ", key tokens" } else { "" };
-    format!("{}, {protocol}, {split} split{tokens}, L = {train_length}", metric.title())
+pub(super) fn group_of(row: &ResultRow) -> Group {
+    let settings = Settings { bos: None, score: None, ..row.settings.of_table() };
+    let corpus = row.corpus.clone().filter(|_| settings.corpus_hash.is_some());
+    Group { settings, corpus }
+}
+
+impl Group {
+    /// The title of its table, with what tells it from others of its protocol among all `rows`.
+    pub(super) fn title(&self, metric: Metric, rows: &[Measured]) -> String {
+        let Settings { protocol, split, train_length, .. } = self.settings;
+        let tokens = if self.settings.tokens() == ScoredTokens::Key { ", key tokens" } else { "" };
+        let apart: String = self.apart(rows).iter().flat_map(|part| [", ", part.as_str()]).collect();
+        format!("{}, {protocol}, {split} split{tokens}, L = {train_length}{apart}", metric.title())
+    }
+
+    /// Keys of the protocol, and the text, in which it differs from other groups of the same protocol, split and training length.
+    pub(super) fn apart(&self, rows: &[Measured]) -> Vec<String> {
+        let named = |it: &Self| {
+            let Settings { protocol, split, train_length, .. } = it.settings;
+            (protocol, split, it.settings.tokens(), train_length)
+        };
+        let groups = distinct(rows.iter().map(|it| group_of(&it.row)));
+        let alike: Vec<&Self> = groups.iter().filter(|it| named(it) == named(self)).collect();
+        let keys = protocols::keys()
+            .into_iter()
+            .map(|key| key.name)
+            .filter(|key| alike.iter().any(|it| it.settings.keys.get(key) != self.settings.keys.get(key)));
+        let value = |key: &str| self.settings.keys.get(key).map_or("all".to_owned(), |it| it.to_string());
+        let mut apart: Vec<String> = keys.map(|key| format!("{key} = {}", value(key))).collect();
+        if alike.iter().any(|it| it.settings.corpus_hash != self.settings.corpus_hash) {
+            let text = self.corpus.as_ref().map(|corpus| format!("text of `{corpus}`"));
+            apart.push(text.unwrap_or_else(|| "own text".to_owned()));
+        }
+        if alike.iter().any(|it| it.settings.key_tokens != self.settings.key_tokens) {
+            apart.extend(self.settings.key_tokens.as_ref().map(|hash| format!("key tokens {hash}")));
+        }
+        apart
+    }
 }
 
 /// The names of a line, and its rows by what the columns are: lengths or steps.
@@ -67,12 +101,13 @@ pub(super) fn grid(
     }
 }
 
-/// By reading and length what the protocol is about: perplexity, accuracy or exact match. One table for each
-/// protocol, split and training length, key tokens apart from all.
+/// By reading and length what the protocol is about: perplexity, accuracy or exact match. One table for what was measured
+/// alike: protocol and its keys, split, text and training length, key tokens apart from all.
 pub fn tables(results: &Results) -> Vec<Grid> {
     let groups = grouped(results.of_last().map(|measured| (group_of(&measured.row), measured)));
     let of_group = |(group, rows): &(Group, Vec<&Measured>)| -> Vec<Grid> {
-        shown(group.0, rows).into_iter().map(|metric| table(results, metric, *group, rows)).collect()
+        let metrics = shown(group.settings.protocol, rows).into_iter();
+        metrics.map(|metric| table(results, metric, group, rows)).collect()
     };
     groups.iter().flat_map(of_group).collect()
 }
@@ -84,7 +119,7 @@ fn shown(protocol: Protocol, rows: &[&Measured]) -> Vec<Metric> {
     let all = |is: fn(&ResultRow) -> bool| rows.iter().all(|row| is(&row.row));
     // Perplexities per token of different tokens do not compare.
     let differs = |row: &&&Measured| {
-        !same_tokens(&row.row, &rows[0].row) && row.row.settings.length == rows[0].row.settings.length
+        !row.row.same_tokens(&rows[0].row) && row.row.settings.length == rows[0].row.settings.length
     };
     let several = rows.iter().any(|row| differs(&row)) && all(|row| row.bytes > 0);
     if shown[0] == Metric::Perplexity && (all(|row| row.tokens == row.bytes) || several) {
@@ -98,12 +133,17 @@ fn shown(protocol: Protocol, rows: &[&Measured]) -> Vec<Metric> {
     shown
 }
 
-fn table(results: &Results, metric: Metric, group: Group, rows: &[&Measured]) -> Grid {
-    let (.., train_length) = group;
+fn table(results: &Results, metric: Metric, group: &Group, rows: &[&Measured]) -> Grid {
+    let train_length = group.settings.train_length;
     let found = rows.iter().map(|it| (names(&it.labels, &it.extend), length(&it.row), &it.row));
     let headers = results.axes.iter().map(String::as_str).chain(["extend"]).map(Header::words);
-    let mut table =
-        grid(title(group, metric), metric, headers, |at| heading(at as usize, train_length), &lines(found));
+    let mut table = grid(
+        group.title(metric, &results.rows),
+        metric,
+        headers,
+        |at| heading(at as usize, train_length),
+        &lines(found),
+    );
     let lengths: BTreeSet<usize> = rows.iter().map(|row| row.row.settings.length).collect();
     let lengths: Vec<usize> = lengths.into_iter().collect();
     let across = rows.iter().find_map(|row| across_lengths(&row.row.settings, &lengths));
@@ -187,6 +227,7 @@ pub(super) fn value(metric: Metric, value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::difference::tests::set_key;
     use crate::results::tests::results;
 
     fn markdown(results: &Results) -> String {
@@ -264,6 +305,37 @@ mod tests {
         assert!(!markdown(&results).contains("## Accuracy"));
         results.rows[0].row.values.set("accuracy", Some(0.5));
         assert!(markdown(&results).contains("## Accuracy"));
+    }
+
+    #[test]
+    fn what_was_measured_otherwise_has_a_table_of_its_own() {
+        let mut results = results();
+        results
+            .rows
+            .retain(|it| it.labels[0] == "rope" && it.extend == "ntk" && it.row.settings.length == 256);
+        let mut elsewhere = results.rows.clone();
+        for (windows, nll, rows) in [(2, 2.0, &mut results.rows), (5, 3.0, &mut elsewhere)] {
+            for it in rows {
+                it.row.values.set("nll", Some(nll));
+                set_key(&mut it.row, "windows_per_document", windows);
+            }
+        }
+        results.rows.extend(elsewhere);
+        let text = markdown(&results);
+        // exp 2 and exp 3, and nothing between them.
+        assert!(text.contains("| rope | ntk | 7.39 ") && text.contains("| rope | ntk | 20.09 "), "{text}");
+        assert!(text.contains("L = 128, windows_per_document = 5"), "{text}");
+        for it in &mut results.rows[3..] {
+            set_key(&mut it.row, "windows_per_document", 2);
+            it.row.settings.corpus_hash = Some("hash".to_owned());
+            it.row.corpus = Some("other.txt".to_owned());
+        }
+        let text = markdown(&results);
+        assert!(
+            text.contains("L = 128, own text") && text.contains("L = 128, text of `other.txt`"),
+            "{text}"
+        );
+        assert!(text.contains("| rope | ntk | 7.39 ") && text.contains("| rope | ntk | 20.09 "), "{text}");
     }
 
     #[test]

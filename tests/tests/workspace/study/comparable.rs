@@ -67,3 +67,44 @@ fn other_corpora_are_never_ranked() {
         study(&project, &["--dry-run"]).refuses(2, &["different text, `corpus` and `other`"]);
     }
 }
+
+#[test]
+fn two_evaluations_of_one_protocol_are_two_measurements() {
+    let project = Project::new();
+    let read = |windows: u32| {
+        format!("[[evaluate]]\nlengths = [32]\nextend = [\"direct\"]\nwindows_per_document = {windows}\n")
+    };
+    project.write(
+        "two.toml",
+        &format!(
+            "name = \"two\"\nbase = \"small.toml\"\nseeds = 2\nthreads = 1\n[set]\ntrain = {{ steps = 4 }}\n\
+             [[axis]]\nkey = \"position\"\nvalues = [\"rope\", \"alibi\"]\n{}{}\
+             [[claim]]\nsays = \"rope < alibi at 32\"\ntolerance = 9\n",
+            read(2),
+            read(1)
+        ),
+    );
+    let told = study(&project, &[]).done().stdout;
+    // Both encodings with two seeds, each read twice.
+    let csv = Csv::read(&project.text("runs/studies/two/results.csv"));
+    let [position, windows, nll] = ["position", "windows_per_document", "nll"].map(|name| csv.place(name));
+    let of = |encoding: &str, number: &str| -> Vec<f64> {
+        let rows = csv.lines.iter().filter(|row| row[position] == encoding && row[windows] == number);
+        rows.map(|row| row[nll].parse().unwrap()).collect()
+    };
+    let mean = |losses: &[f64]| losses.iter().sum::<f64>() / losses.len() as f64;
+    for (number, encoding) in [("2", "rope"), ("1", "rope"), ("2", "alibi"), ("1", "alibi")] {
+        let losses = of(encoding, number);
+        assert_eq!(losses.len(), 2);
+        let cell = format!("| {encoding} | direct | {:.2} ", mean(&losses).exp());
+        assert!(told.contains(&cell), "{cell}\n{told}");
+    }
+    // The claim is about the first, and a seed is one pair.
+    let difference = mean(&of("rope", "2")) - mean(&of("alibi", "2"));
+    let line = told
+        .lines()
+        .find(|line| line.starts_with("| rope < alibi at 32 |"))
+        .unwrap_or_else(|| panic!("{told}"));
+    assert!(line.contains(&format!("| {difference:+.4} |")), "{difference}\n{line}");
+    assert!(line.contains("| 2, "), "{line}");
+}

@@ -5,7 +5,7 @@ use longwave_core::Result;
 use longwave_kernels::Bias;
 use longwave_position::encoding::{Dimensions, Extrapolation, LayerInput, QueryBlock, Rows};
 use longwave_position::encodings::{self, Encoding};
-use longwave_position::extensions::{self, common, examples};
+use longwave_position::extensions::{self, examples};
 use longwave_position::reading::LogN;
 use longwave_position::{
     EncodingConfig, ExtensionConfig, Init, Lengths, ParameterSpec, PositionConfig, Positions,
@@ -179,7 +179,9 @@ pub fn extensions() -> Result<Vec<ExtensionInfo>> {
         })
         .collect::<Result<Vec<_>>>()?;
     let schemas = ExtensionConfig::schemas(&mut SchemaGenerator::default());
-    let infos = extensions::kinds().iter().zip(schemas).map(|(entry, schema)| {
+    let mut with_kinds = extensions::kinds().iter().zip(&schemas);
+    let direct = with_kinds.find(|(entry, _)| entry.kind == "direct").map(|(_, schema)| schema.as_value());
+    let infos = extensions::kinds().iter().zip(&schemas).map(|(entry, schema)| {
         let applies = readings.iter().filter(|(_, reading, examples)| {
             let first = examples.iter().find(|(extension, _)| extension.kind() == entry.kind);
             first.is_some_and(|(extension, _)| extension.apply(reading, lengths).is_ok())
@@ -190,20 +192,23 @@ pub fn extensions() -> Result<Vec<ExtensionInfo>> {
             source: entry.source,
             formula: entry.formula,
             applies_to: applies.map(|(kind, ..)| *kind).collect(),
-            keys: keys(schema.as_value()),
+            keys: keys(schema.as_value(), direct),
         }
     });
     Ok(infos.collect())
 }
 
-/// The keys of an extension's schema, each with its default, or whether it must be given.
-fn keys(schema: &Value) -> Vec<String> {
+/// The keys of an extension's schema, each with its default, or whether it must be given, but for those that mean what they mean for
+/// `direct`, which has no others.
+fn keys(schema: &Value, direct: Option<&Value>) -> Vec<String> {
+    let of_all =
+        |key: &str, property: &Value| direct.is_some_and(|direct| direct["properties"][key] == *property);
     let required = |key: &str| {
         schema["required"].as_array().is_some_and(|keys| keys.iter().any(|required| required == key))
     };
     let text = |(key, property): (&String, &Value)| match property.get("default") {
         Some(default) if !default.is_null() => Some(format!("{key} = {default}")),
-        _ if key == "kind" || common::KEYS.contains(&key.as_str()) => None,
+        _ if key == "kind" || of_all(key, property) => None,
         _ if required(key) => Some(format!("{key} (required)")),
         _ => Some(key.clone()),
     };
@@ -248,6 +253,9 @@ mod tests {
             of("longrope").keys
         );
         assert_eq!(of("ntk").keys, ["scale = \"auto\""]);
+        assert!(of("direct").keys.is_empty());
+        // `yarn` has a temperature in place of its factor; that of the others is the same for all.
+        assert!(of("yarn").keys.contains(&"temperature".to_owned()));
         assert!(all.iter().all(|info| !info.applies_to.is_empty()));
     }
 }

@@ -167,7 +167,7 @@ pub enum Side {
 }
 
 /// Growth of q and decay of k over positions, band by band (xPos): q is multiplied by
-/// `zeta_i^((m - centre) / scale_base)`, k by its inverse. Scores do not depend on the centre.
+/// `zeta_i^((m - centre) / scale_base)`, k by its inverse. q.k does not depend on the centre.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decay {
     /// The factor of each band over `scale_base` positions, in (0, 1].

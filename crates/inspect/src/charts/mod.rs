@@ -184,7 +184,8 @@ fn by_distance(picture: &Picture, words: [&str; 3], caption: &str, numbers: &ByD
     let drawing = |file: String, which: &str, heads: &[Row]| {
         let line = |(head, row): (usize, &Row)| {
             let points = numbers.distances.iter().zip(row);
-            let points = points.map(|(&at, value)| (at as f64, value.unwrap_or(f64::NAN)));
+            let number = |value: &Option<f64>| value.filter(|value| value.is_finite()).unwrap_or(f64::NAN);
+            let points = points.map(|(&at, value)| (at as f64, number(value)));
             let name = if heads.len() > 1 { format!("head {head}") } else { label.to_owned() };
             series(name, head, points)
         };
@@ -198,7 +199,7 @@ fn by_distance(picture: &Picture, words: [&str; 3], caption: &str, numbers: &ByD
         }
         Drawing { file, title, caption: caption.to_owned(), form: Form::Chart(chart) }
     };
-    if numbers.trained == numbers.read {
+    if numbers.is_read_as_trained() {
         return vec![drawing(file.to_owned(), "", &numbers.read)];
     }
     vec![

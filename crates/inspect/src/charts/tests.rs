@@ -92,3 +92,39 @@ fn a_chart_names_the_layer_that_it_shows_where_each_has_its_own() {
     assert_eq!(subtitle("kind = 'kerple'"), "L = 16; layer 0");
     assert_eq!(subtitle("kind = 'alibi'"), "L = 16");
 }
+
+/// The text of a picture tells what is no number from what is hidden.
+#[test]
+fn a_bias_that_is_no_number_is_shown_as_that() {
+    // Within 64 L = 1024 tokens, which are checked, it is a number.
+    let power =
+        looked_at("kind = 'formula'\nbias = '-0.01*(1500 - n)^a'\nparameters = { a = 2.0 }", 2048, "direct");
+    let text = power[0].text();
+    let row = |distance: &str| {
+        let line = text.lines().find(|line| line.trim_start().starts_with(distance)).unwrap();
+        line.split_whitespace().skip(1).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(row("1501 "), ["NaN", "NaN"]);
+    assert_eq!(row("1400 "), ["-100.0000", "-100.0000"]);
+    assert!(!text.contains("hidden") && !text.contains("as trained"), "{text}");
+    assert!(drawings(&power[0]).iter().all(|drawing| drawing.svg().is_ok()));
+    let hard = looked_at("kind = 'hard_alibi'", 16, "direct")[0].text();
+    assert!(hard.contains("hidden") && !hard.contains("NaN"), "{hard}");
+}
+
+#[test]
+fn a_layer_says_what_its_log_n_counts() {
+    let layers = "layers = [{ kind = 'rope', window = 4, log_n = 'learned' }, { kind = 'none', window = 4, log_n = true }]";
+    let pictures = looked_at(&format!("kind = 'mixed'\n{layers}"), 16, "direct");
+    let says = |index: usize, words: &str| {
+        let text = pictures[index].text();
+        assert!(
+            text.contains(&format!(
+                "layer {index} sees a window of 4, queries scaled by the number of {words}"
+            )),
+            "{text}"
+        );
+    };
+    says(0, "keys that they see\n");
+    says(1, "tokens so far\n");
+}

@@ -140,6 +140,9 @@ pub struct Layer {
     pub sinks: usize,
     /// Whether queries are scaled by a number that grows along the text.
     pub log_n: bool,
+    /// Whether that number is of the keys that a window leaves, and not of all tokens so far.
+    #[serde(skip)]
+    pub log_n_of_seen: bool,
     /// How its attention is computed, and why where that takes longer than a fused kernel.
     pub route: String,
 }
@@ -169,7 +172,7 @@ pub struct Band {
     pub inv_freq_read: f64,
 }
 
-/// A row of numbers; none where the key is hidden.
+/// A row of numbers; none where the key is hidden. What is no number is NaN, in JSON null as well.
 pub type Row = Vec<Option<f64>>;
 
 /// Numbers by the distance of a key from the query at the end of the text.
@@ -322,6 +325,7 @@ fn layers(read: &Reading, encoding: usize, length: usize, width: usize) -> Vec<L
             window: layer.mask.window,
             sinks: layer.mask.sinks,
             log_n: !matches!(layer.log_n, LogN::Off | LogN::ByEntropy),
+            log_n_of_seen: matches!(layer.log_n, LogN::Learned { .. }),
             route: route_in_words(read, index, &positions, width),
         })
         .collect()

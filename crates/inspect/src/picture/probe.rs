@@ -102,9 +102,9 @@ impl<'a> Probe<'a> {
         let bias = self.with_block(&positions, last..self.length, |block| self.reading.bias(block));
         let options = Attention { bias, query_offset: last, ..Attention::causal(self.dimensions.head_dim) };
         let values = numbers(options.bias_block(1, self.length, &device)?);
-        // Minus infinity hides the key, as a mask does.
+        // Minus infinity hides the key, as a mask does; what is no number is shown.
         let temperatures = self.temperatures();
-        let added = |bias: f64, temperature: f64| bias.is_finite().then_some(bias / temperature);
+        let added = |bias: f64, temperature: f64| (bias != f64::NEG_INFINITY).then_some(bias / temperature);
         let of_head = |(row, temperature): (&[f64], &f64)| {
             distances.iter().map(|&n| added(row[last - n], *temperature)).collect()
         };

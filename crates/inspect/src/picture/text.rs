@@ -111,10 +111,11 @@ fn layer(layer: &Layer, with_attention: bool) -> String {
     let window =
         layer.window.map_or("every earlier key".to_owned(), |window| format!("a window of {window}"));
     let sinks = if layer.sinks > 0 { format!(" and the first {}", layer.sinks) } else { String::new() };
-    // What a window hides is counted all the same.
+    // What a window hides is counted all the same, but by the learned law.
     let log_n = match (layer.log_n, layer.window) {
         (false, _) => "",
         (true, None) => ", queries scaled by the number of keys",
+        (true, Some(_)) if layer.log_n_of_seen => ", queries scaled by the number of keys that they see",
         (true, Some(_)) => ", queries scaled by the number of tokens so far",
     };
     let attention = if with_attention { format!("; attention {}", layer.route) } else { String::new() };
@@ -151,9 +152,19 @@ fn spectrum(spectrum: &Spectrum, about_base: &str) -> String {
     )
 }
 
+impl ByDistance {
+    /// Whether the extension leaves the numbers as they are, NaN too.
+    pub(crate) fn is_read_as_trained(&self) -> bool {
+        let bits = |rows: &[Row]| -> Vec<Option<u64>> {
+            rows.iter().flatten().map(|number| number.map(|number| (number + 0.0).to_bits())).collect()
+        };
+        bits(&self.trained) == bits(&self.read)
+    }
+}
+
 /// A column a head; where the extension changes the numbers, both as trained and as read.
 fn by_distance(title: &str, numbers: &ByDistance) -> String {
-    if numbers.trained == numbers.read {
+    if numbers.is_read_as_trained() {
         return columns(title, &numbers.distances, &numbers.read);
     }
     let trained = columns(&format!("{title}, as trained"), &numbers.distances, &numbers.trained);

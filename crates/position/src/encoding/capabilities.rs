@@ -42,10 +42,25 @@ pub enum HeadUse {
     /// Nothing: [`map_heads`](super::Position::map_heads) gives back what it is given, and the model may leave it out.
     #[default]
     None,
+    /// It appends channels that positions alone decide, and multiplies q or k by a number at most: it reads neither.
+    Appends,
     /// It changes them, or multiplies them with vectors of width `head_dim`.
     Reads,
-    /// It appends channels to them.
+    /// It appends channels that are made of them.
     Widens,
+}
+
+impl HeadUse {
+    /// Whether what it does depends on q or k, and not on their product alone. A rotation of the layer turns them before, so it reads
+    /// them rotated.
+    pub fn reads(self) -> bool {
+        self >= Self::Reads
+    }
+
+    /// Whether it makes them wider.
+    pub fn widens(self) -> bool {
+        matches!(self, Self::Appends | Self::Widens)
+    }
 }
 
 /// Which heads [`Position::bias`](super::Position::bias) adds something to.
@@ -168,7 +183,21 @@ impl Capabilities {
         }
     }
 
-    /// Those of two encodings together.
+    /// Those of the encodings of one layer together. What reads q or k beside an encoding that turns them by position reads positions, even
+    /// where each alone reads distances. Two turns in the same planes would commute (`selective_rope` beside `rope`); they are not told apart.
+    #[must_use]
+    pub fn of_layer(encodings: &[Self]) -> Self {
+        let together = encodings.iter().copied().fold(Self::NONE, Self::and);
+        let turned_for = |(reader, one): (usize, &Self)| {
+            let mut others = encodings.iter().enumerate().filter(|(other, _)| *other != reader);
+            one.head_use.reads() && others.any(|(_, other)| other.is_relative_qk)
+        };
+        let reads_turned = encodings.iter().enumerate().any(turned_for);
+        let position_use = if reads_turned { PositionUse::Positions } else { together.position_use };
+        Self { position_use, ..together }
+    }
+
+    /// Those of two encodings together, which need not be read by the same layer.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {

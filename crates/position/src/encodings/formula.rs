@@ -10,7 +10,7 @@
 //! What depends on no parameter is computed in f64 on the host. Gradients of parameters follow from the tensor
 //! operations of the formula. Interpolated by s, distances, positions and frequencies are divided by s.
 
-use crate::formula::parameter::{Parameter, ParameterKeys, of_sizes};
+use crate::formula::parameter::{Parameter, of_sizes};
 use crate::formula::{Formula, Value, is_reserved};
 use crate::prelude::*;
 use std::collections::BTreeMap;
@@ -25,6 +25,9 @@ const OF_FREQUENCIES: [&str; 5] = ["band", "i", "d", "base", "L"];
 
 /// Distances up to so many times L are checked for values that are no numbers.
 const CHECKED: usize = 64;
+
+/// So many of them are computed at once.
+const VALUES_AT_ONCE: usize = 1 << 20;
 
 keys! {
     /// Keys of `kind = "formula"`.
@@ -123,17 +126,11 @@ impl Config {
         }
     }
 
-    /// Looks for values that are no numbers, with the parameters at their start.
+    /// Looks for values that are no numbers, with the parameters at their start. They are computed as the model does, in f32:
+    /// a power of a number below 0 is none where its exponent is learned, though the host knows one.
     fn check_values(&self, section: &str, bias: &Formula, dimensions: &Dimensions) -> Result<()> {
-        let starts: BTreeMap<&str, (ParameterKeys, Vec<f64>)> = self
-            .parameters
-            .iter()
-            .map(|(name, parameter)| {
-                let keys = parameter.keys();
-                let starts = keys.starts(section, dimensions)?;
-                Ok((name.as_str(), (keys, starts)))
-            })
-            .collect::<Result<_>>()?;
+        let device = Device::flex();
+        let formulas = self.build(dimensions, &Init::new(0, &device));
         let far = CHECKED * dimensions.train_length;
         let near = (0..far.min(4096)).chain((4096..far).step_by(997)).chain([far]);
         let pairs: Vec<(f64, f64)> = if bias.has("i") || bias.has("j") {
@@ -141,35 +138,38 @@ impl Config {
         } else {
             near.map(|n| (n as f64, 0.0)).collect()
         };
+        let at_once = (VALUES_AT_ONCE / dimensions.heads.max(1)).max(1);
         for layer in 0..dimensions.layers {
-            for head in 0..dimensions.heads {
-                let at = |(i, j): (f64, f64), name: &str| match (name, starts.get(name)) {
-                    ("n", _) => i - j,
-                    ("i", _) => i,
-                    ("j", _) => j,
-                    (_, Some((keys, starts))) => {
-                        let [layers, heads] = keys.shape(dimensions);
-                        starts[layer.min(layers - 1) * heads + head.min(heads - 1)]
-                    }
-                    _ => of_sizes(name, layer, head, dimensions),
-                };
-                let number = |pair: (f64, f64)| bias.number(&|name| at(pair, name));
-                let wrong = |pair: &&(f64, f64)| !(number(**pair) as f32).is_finite();
-                if let Some(&(i, j)) = pairs.iter().find(wrong) {
-                    let text = self.bias_text().unwrap_or_default();
-                    let what = format!(
-                        "it is {} at distance {} (query at {i}, key at {j}) in layer {layer}, head {}",
-                        number((i, j)),
-                        i - j,
-                        head + 1
-                    );
-                    return Err(Error::value(&format!("{section}.bias"), format!("{text:?}"), what)
-                        .hint("a bias is a number that f32 holds at every distance, 0 included"));
-                }
+            for pairs in pairs.chunks(at_once) {
+                let values = formulas.at(bias, layer, &|name| of_pairs(name, pairs), pairs.len(), &device);
+                let values: Vec<f32> = values.into_data().iter().collect();
+                let Some(wrong) = values.iter().position(|value| !value.is_finite()) else { continue };
+                let (i, j) = pairs[wrong % pairs.len()];
+                let text = self.bias_text().unwrap_or_default();
+                let what = format!(
+                    "it is {} at distance {} (query at {i}, key at {j}) in layer {layer}, head {}",
+                    values[wrong],
+                    i - j,
+                    wrong / pairs.len() + 1
+                );
+                return Err(Error::value(&format!("{section}.bias"), format!("{text:?}"), what).hint(
+                    "a bias is a number that f32 holds at every distance, 0 included; with a learned exponent no base may be \
+                     below 0",
+                ));
             }
         }
         Ok(())
     }
+}
+
+/// The values of `n`, `i` or `j` at some pairs of positions.
+fn of_pairs(name: &str, pairs: &[(f64, f64)]) -> Value {
+    let of = |(i, j): &(f64, f64)| match name {
+        "i" => *i,
+        "j" => *j,
+        _ => i - j,
+    };
+    Value::by_distance(pairs.iter().map(of).collect())
 }
 
 /// The formulas with their parameters.
@@ -370,3 +370,6 @@ impl Position for Formulas {
         true
     }
 }
+
+#[cfg(test)]
+mod tests;

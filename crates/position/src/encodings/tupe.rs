@@ -149,7 +149,7 @@ impl Position for Tupe {
 
     fn capabilities(&self) -> Capabilities {
         Capabilities {
-            head_use: HeadUse::Widens,
+            head_use: HeadUse::Appends,
             bias_use: self.rel_table.is_some().into(),
             domain: Domain::Rows(self.table.lazy_shape()[0]),
             ..Capabilities::default()

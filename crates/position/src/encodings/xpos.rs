@@ -6,8 +6,9 @@
 //! arXiv:2212.10554, section 3.1; torchscale's `xpos_relative_position.py`). Causal models only; no
 //! parameters, the same in every layer.
 //!
-//! The centre c cancels in the scores and keeps the factors small: it is the middle of the keys at hand
-//! unless given. Past about 300 `scale_base` positions on one side the factors leave f32: rejected.
+//! The centre c cancels in q.k and keeps the factors small: it is the middle of the keys at hand unless given. It does
+//! not cancel in what another encoding of the layer makes of q or k (`shaw`, `cope`), so `centre` must be given beside
+//! one. Past about 300 `scale_base` positions on one side the factors leave f32: rejected.
 //! Interpolated by s, positions are divided by s in angles and decay.
 
 use crate::frequency::Decay;
@@ -27,7 +28,8 @@ keys! {
         pub gamma: f64 = 0.4,
         /// Positions over which a band decays by its zeta.
         pub scale_base: f64 = 512.0,
-        /// The position where q and k keep their size; the middle of the keys that are read unless given.
+        /// The position where q and k keep their size; the middle of the keys that are read unless given. Required beside an
+        /// encoding that reads q or k, such as `shaw`.
         pub centre: Option<f64> = None,
     }
 }

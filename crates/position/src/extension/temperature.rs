@@ -84,7 +84,8 @@ impl JsonSchema for Temperatures {
     fn json_schema(_generator: &mut SchemaGenerator) -> Schema {
         let number = serde_json::json!({ "type": "number", "exclusiveMinimum": 0 });
         json_schema!({
-            "description": "Divides the logits: one number, or a row for each layer with a number for each head.",
+            "description": "Divides the logits: one number, or a row for each layer with a number for each head. That of `yarn` takes \
+                            the place of its own factor.",
             "anyOf": [number, { "type": "array", "items": { "type": "array", "items": number } }],
         })
     }

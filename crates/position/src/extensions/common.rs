@@ -7,7 +7,7 @@
 //! `temperature_law` ([`Law`]). `temperature` divides the logits
 //! of every layer, all that goes into the softmax: q.k and what encodings add to it (arXiv:2404.12224 tunes it for models
 //! without positional encoding, where q.k is all); a list has a row for each layer and a number for each head
-//! ([`Temperatures`]). `resonance` rounds the wavelengths of rotations to whole tokens, after
+//! ([`Temperatures`]). `yarn` has one of its own, in place of its factor. `resonance` rounds the wavelengths of rotations to whole tokens, after
 //! all that the extension does (Resonance `RoPE`, arXiv:2403.00071, here on a model that was trained without it). `trained`
 //! rejects a model that the extension is not for: the base, the share of channels and L that another program's
 //! `rope_parameters` name. An extension with `trained` says the whole scaling of a model, so it takes the place of the one that the
@@ -18,7 +18,7 @@ use super::layers::Layers;
 use crate::extension::temperature::Temperatures;
 use crate::extension::{Lengths, change_encodings};
 use crate::frequency::Frequencies;
-use crate::reading::{LayerReading, Reading};
+use crate::reading::{LayerReading, LogN, Reading};
 use longwave_core::config::read;
 use longwave_core::{Error, Result};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -176,7 +176,7 @@ impl Common {
     }
 
     /// Changes every layer of the reading, which has those of `layers` alone. Queries are scaled where a longer text means more keys: not in
-    /// layers that were `trained` with a window, and not where they are scaled already.
+    /// layers that were `trained` with a window, and not where they are scaled already, by the model or by a stage of its training.
     pub(super) fn apply(&self, reading: &mut Reading, trained: &Reading, lengths: Lengths) -> Result<()> {
         if let Some(expected) = &self.trained {
             expected.check(trained, lengths)?;
@@ -223,7 +223,7 @@ impl Common {
     }
 }
 
-/// Scales by a law the layers that were trained without one and see more keys in a longer text.
+/// Scales by a law the layers that have no other and see more keys in a longer text.
 fn scale(law: Law, key: &str, reading: &mut Reading, trained: &Reading, lengths: Lengths) -> Result<()> {
     if lengths.train < 2 {
         return Err(Error::usage(format!("`{key}` counts from ln L, which is 0 at a training length of 1"))
@@ -232,18 +232,19 @@ fn scale(law: Law, key: &str, reading: &mut Reading, trained: &Reading, lengths:
     let head_dim = reading.head_dim();
     let mut any = false;
     for (layer, trained) in reading.layers_mut().iter_mut().zip(trained.layers()) {
-        if grows(trained, lengths) {
-            law.apply(layer, lengths, head_dim);
-            any = true;
-        }
+        any |= grows(trained, lengths) && law.apply(layer, lengths, head_dim);
     }
     if any {
         return Ok(());
     }
-    let why = if trained.layers().iter().any(|layer| layer.log_n.is_trained()) {
-        "would scale the queries twice: the model was trained with `log_n`"
-    } else {
-        "has nothing to scale: every layer was trained with a window, and sees no more keys in a longer text"
+    let why = match trained.layers().iter().find(|layer| layer.log_n != LogN::Off) {
+        Some(layer) => {
+            format!("would scale the queries twice: the model was trained with `{}`", layer.log_n.key())
+        }
+        None => {
+            "has nothing to scale: every layer was trained with a window, and sees no more keys in a longer text"
+                .to_owned()
+        }
     };
     Err(Error::usage(format!("`{key}` {why}")).hint(format!("leave `{key}` out of the extension")))
 }
@@ -261,7 +262,7 @@ fn round_wavelengths(reading: &mut Reading) -> Result<()> {
     })
 }
 
-/// Whether a layer sees more keys in a longer text, and its queries are not scaled for that yet.
+/// Whether a layer sees more keys in a longer text.
 fn grows(layer: &LayerReading, lengths: Lengths) -> bool {
-    !layer.log_n.is_trained() && layer.mask.window.is_none_or(|window| window > lengths.train)
+    layer.mask.window.is_none_or(|window| window > lengths.train)
 }

@@ -85,19 +85,28 @@ impl Law {
         }
     }
 
-    /// Scales a layer that was trained without any such law.
-    pub(super) fn apply(self, layer: &mut LayerReading, lengths: Lengths, head_dim: usize) {
-        let train_length = lengths.train;
-        layer.log_n = match self {
+    /// What a layer has of it; a factor for the whole text is none of these.
+    fn log_n(self, train_length: usize, head_dim: usize) -> LogN {
+        match self {
             Self::LogRatio => LogN::PostHoc { train_length },
-            Self::OnePlusLog { c } => {
-                layer.logit_scale *= 1.0 + c * lengths.scale().ln();
-                return;
-            }
+            Self::OnePlusLog { .. } => LogN::Off,
             Self::LogShift { a } => LogN::Shifted { a, train_length },
             Self::Info => LogN::Info { head_dim, train_length },
             Self::Entropy => LogN::ByEntropy,
-        };
+        }
+    }
+
+    /// Scales a layer; says whether it could, since one that another law scales already would be scaled twice.
+    pub(super) fn apply(self, layer: &mut LayerReading, lengths: Lengths, head_dim: usize) -> bool {
+        let log_n = self.log_n(lengths.train, head_dim);
+        if layer.log_n != LogN::Off && layer.log_n != log_n {
+            return false;
+        }
+        layer.log_n = log_n;
+        if let Self::OnePlusLog { c } = self {
+            layer.logit_scale *= 1.0 + c * lengths.scale().ln();
+        }
+        true
     }
 
     /// Its JSON schema.

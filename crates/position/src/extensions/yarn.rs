@@ -28,7 +28,7 @@ keys! {
         pub truncate: bool = true,
         /// Factor on the logarithm in `0.1 mscale ln s + 1`.
         pub mscale: f64 = 1.0,
-        /// Divides the logits, in place of the formula.
+        /// Divides the logits of the layers whose frequencies change, in place of the formula: with 1 it is `ntk_by_parts`.
         pub temperature: Option<Temperatures> = None,
         /// Multiplies cos and sin of q and k at every scale, in place of the formula.
         pub attention_factor: Option<f64> = None,

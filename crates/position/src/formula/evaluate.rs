@@ -105,6 +105,10 @@ fn join_learned(operation: Operation, a: Value, b: Value, device: &Device) -> Te
     if operation == Operation::Pow {
         return power(a, b, device);
     }
+    let may_be_nan = match &b {
+        Value::Host { numbers, .. } => numbers.iter().any(|number| number.is_nan()),
+        Value::Learned(_) => true,
+    };
     let (a, b) = (a.upload(device), b.upload(device));
     match operation {
         Operation::Add => a + b,
@@ -114,7 +118,10 @@ fn join_learned(operation: Operation, a: Value, b: Value, device: &Device) -> Te
         Operation::Min | Operation::Max => {
             let shape = [a.dims()[0].max(b.dims()[0]), a.dims()[1].max(b.dims()[1])];
             let (a, b) = (a.expand(shape), b.expand(shape));
-            if operation == Operation::Min { a.min_pair(b) } else { a.max_pair(b) }
+            let second = b.clone();
+            let chosen = if operation == Operation::Min { a.min_pair(b) } else { a.max_pair(b) };
+            // NaN stays, as on the host; that of a has already.
+            if may_be_nan { chosen.mask_where(second.clone().is_nan(), second) } else { chosen }
         }
         Operation::Pow => unreachable!("a power has its own rules"),
     }
@@ -123,15 +130,24 @@ fn join_learned(operation: Operation, a: Value, b: Value, device: &Device) -> Te
 /// `a^b` where one of them is learned.
 fn power(a: Value, b: Value, device: &Device) -> Tensor<2> {
     match (a, b) {
-        // 0^b is 0, and ln 0 has no gradient: zeros are taken out.
+        // ln 0 has no gradient: zeros are taken out, and 0^b is put in for them.
         (Value::Host { shape, numbers }, b) => {
             let logs = numbers.iter().map(|&x| if x == 0.0 { 0.0 } else { x.ln() }).collect();
-            let present = numbers.iter().map(|&x| f64::from(x != 0.0)).collect();
-            let [logs, present] =
-                [logs, present].map(|numbers| Value::Host { shape, numbers }.upload(device));
-            (logs * b.upload(device)).exp() * present
+            let zeros = numbers.iter().map(|&x| f64::from(x == 0.0)).collect();
+            let [logs, zeros] = [logs, zeros].map(|numbers| Value::Host { shape, numbers }.upload(device));
+            let b = b.upload(device);
+            let powers = (logs * b.clone()).exp();
+            let shape = powers.dims();
+            let of_zero = powers_of_zero(b.detach()).expand(shape);
+            powers.mask_where(zeros.expand(shape).equal_elem(1.0), of_zero)
         }
         (Value::Learned(a), Value::Host { shape: [1, 1], numbers }) => a.powf_scalar(numbers[0]),
         (Value::Learned(a), b) => (a.log() * b.upload(device)).exp(),
     }
+}
+
+/// `0^b`: 0 where b is above 0, 1 at 0, infinite below.
+fn powers_of_zero(b: Tensor<2>) -> Tensor<2> {
+    let [at, below] = [b.clone().equal_elem(0.0), b.clone().lower_elem(0.0)];
+    b.zeros_like().mask_fill(at, 1.0).mask_fill(below, f32::INFINITY)
 }

@@ -126,3 +126,37 @@ fn tensors_and_numbers_agree_in_value_and_slope() {
         }
     }
 }
+
+/// Powers as IEEE 754 has them, with the slope of the exponent where the base is above 0.
+#[test]
+fn a_learned_exponent_takes_zero_as_a_number_does() {
+    let device = Device::flex().autodiff();
+    for (exponent, of_zero) in [(0.5, 0.0), (0.0, 1.0), (-1.0, f32::INFINITY)] {
+        let a = Tensor::<2>::from_floats([[exponent]], &device).require_grad();
+        let of = |name: &str| match name {
+            "a" => Value::Learned(a.clone()),
+            _ => Value::by_distance(vec![0.0, 1.0, 4.0]),
+        };
+        let found = parse::parse("n^a").unwrap().value(&of, &device).tensor([1, 3], &device);
+        let slope = a.grad(&found.clone().sum().backward()).unwrap().into_scalar::<f32>();
+        let found: Vec<f32> = found.into_data().try_to_vec().unwrap();
+        assert_eq!(found[0].to_bits(), of_zero.to_bits(), "{exponent}: {found:?}");
+        let of_four = 2f32.powf(2.0 * exponent);
+        assert!((found[1] - 1.0).abs() + (found[2] - of_four).abs() < 1e-5, "{exponent}: {found:?}");
+        assert!((slope - of_four * 4f32.ln()).abs() < 1e-5, "{exponent}: {slope}");
+    }
+}
+
+#[test]
+fn what_is_no_number_stays_so() {
+    let device = Device::flex();
+    let of = |name: &str| match name {
+        "a" => Value::Learned(Tensor::<2>::from_floats([[-1.0]], &device)),
+        _ => Value::by_distance(vec![0.0, 3.0]),
+    };
+    for text in ["min(log(a), n)", "max(n, log(a))", "clamp(log(a), 0, 1)", "(n - 4)^a"] {
+        let found = parse::parse(text).unwrap().value(&of, &device).tensor([1, 2], &device);
+        let found: Vec<f32> = found.into_data().try_to_vec().unwrap();
+        assert!(found.iter().all(|number| number.is_nan()), "{text}: {found:?}");
+    }
+}

@@ -4,7 +4,7 @@ use super::inputs::{Inputs, SCALE, attend, dimensions, random};
 use super::{Build, Outcome, apart, ensure};
 use crate::encoding::{HeadUse, Heads, MapsByDistance, QueryBlock, ScoreForm, ScoreUse};
 use crate::positions::Positions;
-use burn::tensor::{Device, Tensor};
+use burn::tensor::{Device, Int, Tensor};
 use longwave_kernels::{Attention, Bias, PathAttention, RelativeVectors, attention, path_attention};
 
 const LENGTH: usize = 9;
@@ -141,7 +141,7 @@ pub(super) fn of_heads(build: Build<'_>) -> Outcome {
     let inputs = Inputs::random("", LENGTH, &device);
     let [q, k] = inputs.heads(position, 0, &positions);
     let widened = [&q, &k].iter().any(|x| x.dims()[3] != dimensions().head_dim);
-    ensure(widened == (capabilities.head_use == HeadUse::Widens), || {
+    ensure(widened == capabilities.head_use.widens(), || {
         format!(
             "`head_use` is {:?}, and q and k become {:?} and {:?}",
             capabilities.head_use,
@@ -149,15 +149,26 @@ pub(super) fn of_heads(build: Build<'_>) -> Outcome {
             k.dims()
         )
     })?;
-    if capabilities.head_use == HeadUse::None {
+    let product = |[q, k]: [Tensor<4>; 2]| q.matmul(k.swap_dims(2, 3));
+    if !capabilities.head_use.reads() {
         let rows = inputs.rows(position, 0, &positions);
         let block = QueryBlock { rows, queries: &(0..LENGTH), input: &inputs.hidden };
         let [own_q, own_k, _] = inputs.qkv.clone();
-        let [mapped_q, mapped_k] = position.map_heads([own_q.clone(), own_k.clone()], [rows; 2]);
-        let maps = [apart(&mapped_q, &own_q), apart(&mapped_k, &own_k)];
-        // A map that does nothing gives back the same bits.
-        ensure(maps.iter().all(|apart| apart.to_bits() == 0), || {
-            "`map_heads` changes its input, and `head_use` is `None`".to_owned()
+        let mapped = |qk| position.map_heads(qk, [rows; 2]);
+        let [mapped_q, mapped_k] = mapped([own_q.clone(), own_k.clone()]);
+        if capabilities.head_use == HeadUse::None {
+            let maps = [apart(&mapped_q, &own_q), apart(&mapped_k, &own_k)];
+            // A map that does nothing gives back the same bits.
+            ensure(maps.iter().all(|apart| apart.to_bits() == 0), || {
+                "`map_heads` changes its input, and `head_use` is `None`".to_owned()
+            })?;
+        }
+        // What each channel of q gains and k loses cancels in q.k, and nowhere else.
+        let gain = Tensor::<1, Int>::arange(0..dimensions().head_dim as i64, &device).float().add_scalar(1.0);
+        let gain: Tensor<4> = gain.reshape([1, 1, 1, -1]);
+        let gained = product(mapped([own_q * gain.clone(), own_k / gain]));
+        ensure(apart(&gained, &product([mapped_q, mapped_k])) < 1e-4, || {
+            "`map_heads` reads q or k, and `head_use` does not say so".to_owned()
         })?;
         let scores = q.clone().matmul(k.clone().swap_dims(2, 3));
         let [other_q, other_k] = [q.clone().mul_scalar(2.0), k.clone().mul_scalar(3.0)];
@@ -172,8 +183,7 @@ pub(super) fn of_heads(build: Build<'_>) -> Outcome {
     })?;
     if relative {
         let [moved_q, moved_k] = inputs.heads(position, 0, &positions.map(|m| m + 40.0));
-        let product = |q: Tensor<4>, k: Tensor<4>| q.matmul(k.swap_dims(2, 3));
-        let off = apart(&product(q, k), &product(moved_q, moved_k));
+        let off = apart(&product([q, k]), &product([moved_q, moved_k]));
         ensure(off < 1e-3, || format!("`is_relative_qk` is true, and a shift changes q.k by {off}"))?;
     }
     Ok(())

@@ -55,6 +55,8 @@ enum Mistake {
     SilentlyComputes,
     /// It makes q and k wider without declaring it.
     SilentlyWider,
+    /// It appends sums of the channels of q and k, and declares channels of positions.
+    ClaimsToAppend,
     /// It doubles q and k without declaring it.
     SilentlyMaps,
     /// It describes maps of q and k that it does not make.
@@ -95,6 +97,7 @@ const MISTAKES: &[(Mistake, &str)] = &[
     (ClaimsToScale, "biases and scores are declared"),
     (SilentlyComputes, "biases and scores are declared"),
     (SilentlyWider, "the use of q and k is declared"),
+    (ClaimsToAppend, "the use of q and k is declared"),
     (SilentlyMaps, "the use of q and k is declared"),
     (DescribesOtherMaps, "maps described by distance are the maps"),
     (SilentRotation, "the use of q and k is declared"),
@@ -157,6 +160,7 @@ impl Position for Wrong {
                 ClaimsOrder => PositionUse::Order,
                 _ => PositionUse::Positions,
             },
+            head_use: if self.mistake == ClaimsToAppend { HeadUse::Appends } else { HeadUse::None },
             bias_use: match self.mistake {
                 SilentBlock | SilentlyReadsInput => BiasUse::AllHeads,
                 _ => BiasUse::None,
@@ -191,6 +195,7 @@ impl Position for Wrong {
     fn map_heads(&self, qk: [Tensor<4>; 2], _rows: [Rows<'_>; 2]) -> [Tensor<4>; 2] {
         qk.map(|x| match self.mistake {
             SilentlyWider => Tensor::cat(vec![x.clone(), x], 3),
+            ClaimsToAppend => Tensor::cat(vec![x.clone(), x.sum_dim(3)], 3),
             SilentlyMaps => x * 2.0,
             _ => x,
         })

@@ -96,11 +96,6 @@ impl LogN {
         }
     }
 
-    /// Whether training had it.
-    pub(crate) fn is_trained(self) -> bool {
-        matches!(self, Self::Trained { .. }) || self.is_learned()
-    }
-
     /// Whether parameters have a part in it.
     pub fn is_learned(self) -> bool {
         matches!(self, Self::Learned { .. } | Self::Adaptive { .. })

@@ -140,7 +140,8 @@ impl Reading {
         self.attention
     }
 
-    /// The capabilities of all encodings together.
+    /// The capabilities of all encodings together, but for what those of one layer make of each other: see
+    /// [`layer_capabilities`](Self::layer_capabilities).
     pub fn capabilities(&self) -> Capabilities {
         let all = self.encodings.iter().map(|encoding| encoding.capabilities());
         all.fold(Capabilities::NONE, Capabilities::and)
@@ -148,8 +149,8 @@ impl Reading {
 
     /// The capabilities of the encodings of a layer together.
     pub fn layer_capabilities(&self, layer: usize) -> Capabilities {
-        let all = self.of(layer).map(|(encoding, _)| encoding.capabilities());
-        all.fold(Capabilities::NONE, Capabilities::and)
+        let all: Vec<Capabilities> = self.of(layer).map(|(encoding, _)| encoding.capabilities()).collect();
+        Capabilities::of_layer(&all)
     }
 
     /// How a layer reads positions.
@@ -255,13 +256,16 @@ impl Reading {
     /// What of the positions is read by any layer: its encodings and its mask. Log-n scaling counts keys, which drawn
     /// positions leave as they are.
     pub fn position_use(&self) -> PositionUse {
-        let of_layer = |layer: &LayerReading| match layer.mask {
-            Mask { window: None, .. } => PositionUse::Order,
-            Mask { sinks: 0, .. } => PositionUse::Distances,
-            // Sinks are places of the text.
-            Mask { .. } => PositionUse::Positions,
+        let of_layer = |(index, layer): (usize, &LayerReading)| {
+            let of_mask = match layer.mask {
+                Mask { window: None, .. } => PositionUse::Order,
+                Mask { sinks: 0, .. } => PositionUse::Distances,
+                // Sinks are places of the text.
+                Mask { .. } => PositionUse::Positions,
+            };
+            self.layer_capabilities(index).position_use.max(of_mask)
         };
-        self.layers.iter().map(of_layer).fold(self.capabilities().position_use, PositionUse::max)
+        self.layers.iter().enumerate().map(of_layer).max().unwrap_or(PositionUse::Order)
     }
 
     /// Tokens of the previous segment that every layer also attends to.

@@ -152,6 +152,8 @@ fn what_an_encoding_cannot_learn_from_is_refused() {
     assert!(message(randpos, "kind = \"radix\"\nbeta = 4\ndigits = 2").contains("digits"));
     assert!(check(randpos, "kind = \"learned\"\ntable_size = 64", LogN::Off).is_ok());
     assert!(check(offset, "kind = \"sinusoidal\"", LogN::Off).is_ok());
+    let list = "kind = \"mixed\"\nlayers = [{ encodings = [\"rope\", \"shaw\"] }]";
+    assert!(check(offset, list, LogN::Off).is_ok());
     // Log-n counts keys, whatever their positions.
     let scaled = LogN::Trained { train_length: 16 };
     let hidden = |text, position| check(text, position, scaled).unwrap_err().to_string();
@@ -178,6 +180,19 @@ fn what_is_read_of_positions_is_the_most_that_any_layer_reads() {
     assert_eq!(of("\"fox\", { kind = \"none\", log_n = true }"), PositionUse::Order);
     assert_eq!(of("\"rope\", \"recursive\""), PositionUse::Positions);
     assert_eq!(of("\"none\", { kind = \"recursive\", variant = \"rnn\" }"), PositionUse::Order);
+    // What reads q and k in a layer that turns them reads them turned.
+    for reader in ["cope", "shaw", "grape_a", "deberta", "pope", "transformer_xl"] {
+        for list in [["rope", reader], [reader, "rope"]] {
+            let list = format!("{{ encodings = {list:?} }}");
+            assert_eq!(of(&list), PositionUse::Positions, "{list}");
+            assert_eq!(of(&format!("\"none\", {list}")), PositionUse::Positions, "{list}");
+        }
+        assert_ne!(of(&format!("\"rope\", {reader:?}")), PositionUse::Positions, "two layers, {reader}");
+    }
+    for other in ["alibi", "dape", "fox", "scale_invariant", "sink_logit"] {
+        let list = format!("{{ encodings = [\"rope\", {other:?}] }}");
+        assert_eq!(of(&list), PositionUse::Distances, "{list}");
+    }
     let deberta = |keys: &str| reading(&format!("kind = \"deberta\"\n{keys}"), LogN::Off).position_use();
     assert_eq!(deberta(""), PositionUse::Distances);
     assert_eq!(deberta("absolute_layers = 1"), PositionUse::Positions);

@@ -37,6 +37,39 @@ fn two_rotations_and_an_empty_list_are_refused() {
     assert!(both.message().contains("cannot share q and k"), "{both}");
 }
 
+/// The middle of the text cancels in q.k alone: a fixed centre does not move with what follows.
+#[test]
+fn a_decay_around_the_middle_of_the_text_stands_beside_what_reads_neither_q_nor_k() {
+    let readers = [
+        "cope",
+        "shaw",
+        "deberta",
+        "grape_a",
+        "pope",
+        "fope",
+        "transformer_xl",
+        "selective_rope",
+        "{ kind = 'rope', learned = 'layer' }",
+    ];
+    let named = |encoding: &str| {
+        if encoding.starts_with('{') { encoding.to_owned() } else { format!("'{encoding}'") }
+    };
+    for reader in readers.map(named) {
+        for list in [format!("['xpos', {reader}]"), format!("[{reader}, 'xpos']")] {
+            let error = build(&list).unwrap_err();
+            assert!(error.message().contains("lists `xpos` without a `centre` beside"), "{list}: {error}");
+            assert!(error.hint_text().is_some_and(|hint| hint.contains("centre = 0")), "{list}");
+        }
+        build(&format!("[{{ kind = 'xpos', centre = 0 }}, {reader}]"))
+            .unwrap_or_else(|error| panic!("{reader}: {error}"));
+        build(&format!("{{ kind = 'mixed', layers = ['xpos', {reader}] }}"))
+            .unwrap_or_else(|error| panic!("two layers, {reader}: {error}"));
+    }
+    for other in ["tupe", "dape", "scale_invariant", "alibi", "fox", "sink_logit", "learned", "none"] {
+        build(&format!("['xpos', '{other}']")).unwrap_or_else(|error| panic!("{other}: {error}"));
+    }
+}
+
 #[test]
 fn what_computes_scores_stands_beside_biases_alone() {
     for other in [

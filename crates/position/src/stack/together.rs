@@ -15,8 +15,9 @@ pub(super) fn check(encodings: &[Encoding], section: &str, name: &str) -> Result
             .hint("keep one `sink_logit` in the list"));
     }
     check_computed_scores(encodings, section, name)?;
+    check_centre(encodings, section, name)?;
     let uses = encodings.iter().filter(|encoding| encoding.capabilities().head_use != HeadUse::None).count();
-    if uses > 1 && encodings.iter().any(|encoding| encoding.capabilities().head_use == HeadUse::Widens) {
+    if uses > 1 && encodings.iter().any(|encoding| encoding.capabilities().head_use.widens()) {
         return Err(Error::usage(format!(
             "`{section}` lists encodings that cannot share q and k: `{name}`: one makes them wider, another needs \
              their width",
@@ -31,6 +32,25 @@ pub(super) fn check(encodings: &[Encoding], section: &str, name: &str) -> Result
         .hint("list it first"));
     }
     Ok(())
+}
+
+/// Rejects a decay around the middle of the text beside an encoding that reads q or k: the centre cancels in their product alone, so a loss
+/// would depend on how much text follows.
+fn check_centre(encodings: &[Encoding], section: &str, name: &str) -> Result<()> {
+    let moves = |encoding: &&Encoding| {
+        let decay = encoding.rotation(0).and_then(|rotation| rotation.decay);
+        decay.is_some_and(|decay| decay.centre.is_none())
+    };
+    let reads = |encoding: &&Encoding| encoding.capabilities().head_use.reads();
+    let (Some(moves), Some(reads)) = (encodings.iter().find(moves), encodings.iter().find(reads)) else {
+        return Ok(());
+    };
+    let [decays, reader] = [moves.kind(), reads.kind()];
+    Err(Error::usage(format!(
+        "`{section}` lists `{decays}` without a `centre` beside `{reader}`, which reads q or k: `{name}`: the centre would be the middle of \
+         the text, so the loss of a token would depend on how much text follows it",
+    ))
+    .hint(format!("give `{decays}` a `centre` in tokens, such as `centre = 0`, or list it without `{reader}`")))
 }
 
 /// Rejects encodings that change q, k or scores beside one that computes the scores itself.

@@ -88,7 +88,7 @@ fn extensions(list: &Value, schema: &Schema) -> String {
     let direct = schema.variant("ExtensionConfig", "direct");
     page += &schema.keys(direct, &["kind"]);
     page += "\n";
-    let common: Vec<&str> = direct["properties"].as_object().unwrap().keys().map(String::as_str).collect();
+    let common = direct["properties"].as_object().unwrap();
     for extension in list["extensions"].as_array().unwrap() {
         page += &heading(extension);
         let kinds = extension["applies_to"].as_array().unwrap();
@@ -97,7 +97,12 @@ fn extensions(list: &Value, schema: &Schema) -> String {
             kinds.iter().map(|kind| link("encodings.md", &serde_json::json!({ "kind": kind }))).collect();
         let applies = if all { "every encoding".to_owned() } else { links.join(", ") };
         let _ = writeln!(page, "Applies to {applies}.\n");
-        page += &keys(schema, "ExtensionConfig", extension["kind"].as_str().unwrap(), &common);
+        let kind = extension["kind"].as_str().unwrap();
+        // A key that has the name of one of these and means something else is the extension's own.
+        let own = schema.variant("ExtensionConfig", kind)["properties"].as_object().unwrap();
+        let same = |(key, of_all): &(&String, &Value)| own.get(*key) == Some(*of_all) || *key == "kind";
+        let same: Vec<&str> = common.iter().filter(same).map(|(key, _)| key.as_str()).collect();
+        page += &keys(schema, "ExtensionConfig", kind, &same);
     }
     page.trim_end().to_owned() + "\n"
 }

@@ -73,6 +73,44 @@ fn temperature_laws_scale_layers_that_see_more_keys() {
     assert!(error.message().starts_with("`temperature_law` would scale the queries twice"), "{error}");
 }
 
+/// A stage leaves its law in the model: an extension neither replaces it nor scales the queries by a second one.
+#[test]
+fn the_law_of_a_stage_stays() {
+    let of = |keys: &str| extension(&format!("{{ kind = 'direct', {keys} }}"));
+    let laws = [
+        "log_n = true",
+        "temperature_law = { kind = 'log_shift', a = 50 }",
+        "temperature_law = 'info'",
+        "temperature_law = 'entropy'",
+    ];
+    for (index, first) in laws.iter().enumerate() {
+        let stage = of(first).apply(&rope(), LENGTHS).unwrap();
+        let key = if index == 0 { "log_n" } else { "temperature_law" };
+        let why = format!("would scale the queries twice: the model was trained with `{key}`");
+        for other in laws.iter().chain(&["temperature_law = { kind = 'one_plus_log', c = 0.4 }"]) {
+            if first == other {
+                let again = of(other).apply(&stage, LENGTHS).unwrap();
+                assert_eq!(again.layers(), stage.layers(), "{first}");
+                continue;
+            }
+            let error = of(other).apply(&stage, LENGTHS).unwrap_err();
+            assert!(
+                error.message().contains(&why) && error.hint_text().is_some(),
+                "{first}, {other}: {error}"
+            );
+        }
+        // Everything else still comes on top of it.
+        let linear = extension("'linear'").apply(&stage, LENGTHS).unwrap();
+        assert_eq!(linear.layer(1).log_n, stage.layer(1).log_n, "{first}");
+    }
+    // Layers that the stage left as they were have no law yet.
+    let stage = of("log_n = true, layers = [0]").apply(&rope(), LENGTHS).unwrap();
+    let read = of("temperature_law = 'info'").apply(&stage, LENGTHS).unwrap();
+    let found = read.layers().iter().map(|layer| layer.log_n).collect::<Vec<_>>();
+    let post_hoc = LogN::PostHoc { train_length: TRAIN };
+    assert_eq!(found, [post_hoc, LogN::Info { head_dim: 8, train_length: TRAIN }]);
+}
+
 #[test]
 fn a_temperature_may_be_one_for_each_head() {
     let heads = |text: &str| {

@@ -1,6 +1,7 @@
 //! The scores that an encoding describes, on every path: by heads, by counts and by distance.
 
 use super::*;
+use longwave_position::encoding::PositionUse;
 
 /// Temperatures of heads and trained factors: fused attention and plain operations agree, and both multiply the logits
 /// of each head as one number for all heads does.
@@ -125,5 +126,67 @@ fn log_n_scales_what_is_described_by_distance() {
         let off =
             (fused(qkv(), block, &reading) - plain(qkv(), block, &reading)).abs().max().into_scalar::<f32>();
         assert!(off < 1e-5, "{encoding}, {log_n:?}: {off}");
+    }
+}
+
+/// What a layer's encodings say of shifts is what its attention does: terms made of q and k read them rotated, so that a rotation beside
+/// them shows where the text stands.
+#[test]
+fn what_reads_rotated_queries_and_keys_sees_a_shift_of_all_positions() {
+    let device = Device::flex();
+    let tokens = Tensor::<2, Int>::zeros([1, LENGTH], &device);
+    let input = Init::new(6, &device).normal("input", [1, LENGTH, HEADS * DIM], 1.0).val();
+    let queries = 0..LENGTH;
+    for (encoding, moves) in [
+        ("['rope', 'cope']", true),
+        ("['shaw', 'rope']", true),
+        ("['rope', 'deberta']", true),
+        ("['rope', { kind = 'grape_a', gate = 'both' }]", true),
+        ("['rope', 'pope']", true),
+        ("['rope', 'transformer_xl']", true),
+        ("[{ kind = 'xpos', centre = 0 }, 'shaw']", true),
+        ("['rope', 'dape']", false),
+        ("['rope', 'scale_invariant', 'alibi']", false),
+        ("['xpos', 'fox']", false),
+        ("'cope'", false),
+        ("'pope'", false),
+    ] {
+        let reading = with_noise(reading(encoding, LogN::Off), 1, 0.3);
+        let at = |start: usize| {
+            let positions = Positions::range(start..start + LENGTH);
+            let rows = Rows::new(0, &tokens, &positions);
+            fused(qkv(&queries, &device), QueryBlock { rows, queries: &queries, input: &input }, &reading)
+        };
+        let off = (at(0) - at(50)).abs().max().into_scalar::<f32>();
+        assert!(if moves { off > 1e-2 } else { off < 1e-4 }, "{encoding}: {off}");
+        assert_eq!(reading.position_use() == PositionUse::Positions, moves, "{encoding}");
+    }
+}
+
+/// The centre of a decay moves with the text, where none is given.
+#[test]
+fn the_decay_of_a_text_does_not_see_what_follows() {
+    const SHORT: usize = 30;
+    let device = Device::flex();
+    let input = Init::new(6, &device).normal("input", [1, LENGTH, HEADS * DIM], 1.0).val();
+    let moving = "{ kind = 'xpos', scale_base = 64.0 }";
+    for list in [
+        moving.to_owned(),
+        format!("{moving}, 'dape'"),
+        format!("{moving}, 'scale_invariant', 'fox'"),
+        format!("{moving}, {{ kind = 'tupe', table_size = 64 }}"),
+        "{ kind = 'xpos', scale_base = 64.0, centre = 0 }, 'shaw'".to_owned(),
+    ] {
+        let reading = with_noise(reading(&format!("[{list}]"), LogN::Off), 1, 0.3);
+        let of = |length: usize| {
+            let (queries, positions) = (0..length, Positions::range(0..length));
+            let tokens = Tensor::<2, Int>::zeros([1, length], &device);
+            let input = input.clone().slice_dim(1, 0..length);
+            let rows = Rows::new(0, &tokens, &positions);
+            let qkv = qkv(&(0..LENGTH), &device).map(|x| x.slice_dim(2, 0..length));
+            fused(qkv, QueryBlock { rows, queries: &queries, input: &input }, &reading)
+        };
+        let off = (of(LENGTH).slice_dim(2, 0..SHORT) - of(SHORT)).abs().max().into_scalar::<f32>();
+        assert!(off < 1e-5, "{list}: {off}");
     }
 }

@@ -5,7 +5,7 @@ use crate::task::TaskConfig;
 use crate::tokenizer::{BYTES, MAX_VOCABULARY};
 use longwave_core::config::check_path;
 use longwave_core::{Error, Result};
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::path::PathBuf;
@@ -13,6 +13,7 @@ use std::path::PathBuf;
 /// What is read, how it becomes tokens, and where the tokens are kept.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(transform = other_names)]
 pub struct DataConfig {
     /// A folder, a glob such as `"texts/**/*.rs"`, or a file. A folder is read through all its subfolders for `.txt`,
     /// `.text`, `.jsonl` and `.parquet` files, also packed (`.gz`, `.zst`). Folders and files whose names say `train`,
@@ -106,6 +107,18 @@ impl<'de> Deserialize<'de> for TokenizerConfig {
             (TokenizerKind::File, ..) => Err(D::Error::custom("kind \"file\" takes `path` and no other key")),
         }
     }
+}
+
+fn other_names(schema: &mut Schema) {
+    also_named(schema, "text_field", &["field"]);
+}
+
+/// Lets the schema of a table take a key under other names: what is derived knows one. They are patterns, so that lists of keys
+/// and editors name the key once.
+pub(crate) fn also_named(schema: &mut Schema, key: &str, names: &[&str]) {
+    let known = schema.pointer(&format!("/properties/{key}")).cloned().unwrap_or_default();
+    let pattern = format!("^({})$", names.join("|"));
+    schema.insert("patternProperties".to_owned(), serde_json::json!({ pattern: known }));
 }
 
 fn default_text_field() -> String {
@@ -265,6 +278,30 @@ mod tests {
         let mistyped = read("tokenizer = { kind = 'bpe', vocab_siz = 512 }").unwrap_err();
         assert_eq!(mistyped.hint_text(), Some("did you mean `vocab_size`?"));
         DataConfig::new("x").validate().unwrap();
+    }
+
+    #[test]
+    fn the_schema_takes_every_name_that_is_read() {
+        let schema = schemars::schema_for!(DataConfig).to_value();
+        let split = &schema["$defs"]["SplitConfig"];
+        for (table, pattern, key) in
+            [(&schema, "^(field)$", "text_field"), (split, "^(validation|val|dev)$", "valid")]
+        {
+            assert!(!table["properties"][key].is_null(), "{key}");
+            assert_eq!(table["patternProperties"][pattern], table["properties"][key], "{key}");
+        }
+        read("corpus = 'x'\nfield = 'text'").unwrap();
+        for name in ["valid", "validation", "val", "dev"] {
+            read(&format!("corpus = 'x'\nsplit = {{ {name} = 0.1 }}")).unwrap();
+            let known = schemars::schema_for!(crate::Split).to_value();
+            let mut choices = known["oneOf"].as_array().unwrap().iter();
+            let is_name = |it: &serde_json::Value| it == name;
+            let takes = |choice: &serde_json::Value| {
+                is_name(&choice["const"])
+                    || choice["enum"].as_array().is_some_and(|all| all.iter().any(is_name))
+            };
+            assert!(choices.any(takes), "{name}: {known}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The parts of a corpus: training, validation and test.
 
 use longwave_core::{Error, Result};
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -11,6 +11,7 @@ use std::str::FromStr;
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
+#[schemars(transform = other_names)]
 pub enum Split {
     /// What the model and the tokenizer learn from.
     Train,
@@ -20,6 +21,12 @@ pub enum Split {
     /// What results are reported on.
     #[default]
     Test,
+}
+
+fn other_names(schema: &mut Schema) {
+    if let Some(choices) = schema.get_mut("oneOf").and_then(serde_json::Value::as_array_mut) {
+        choices.push(serde_json::json!({ "enum": Split::Valid.names()[1..] }));
+    }
 }
 
 impl Split {

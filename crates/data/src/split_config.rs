@@ -1,8 +1,9 @@
 //! `data.split`: which documents are held out.
 
+use crate::config::also_named;
 use crate::split::Split;
 use longwave_core::{Error, Result};
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -13,6 +14,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 /// to train, for a split that has no file.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
+#[schemars(transform = other_names)]
 pub struct SplitConfig {
     /// The files of the training split. Default: those whose names say so, or else all that are left.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -52,6 +54,10 @@ impl<'de> Deserialize<'de> for SplitConfig {
         let other = if train.is_some() || given { Self::whole() } else { Self::default() };
         Ok(Self { train, valid: valid.unwrap_or(other.valid), test: test.unwrap_or(other.test) })
     }
+}
+
+fn other_names(schema: &mut Schema) {
+    also_named(schema, "valid", &Split::Valid.names()[1..]);
 }
 
 fn not_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {

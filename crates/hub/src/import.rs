@@ -44,6 +44,8 @@ pub struct Import {
     vocab_size: Option<usize>,
     stages: Vec<StageReading>,
     as_read: Table,
+    /// What the tokenizer's files say of the token before a text, and is not taken.
+    bos_note: Option<String>,
     config: PathBuf,
     weights: WeightFiles,
 }
@@ -58,7 +60,7 @@ pub fn import(folder: &Path, scaling: FileScaling) -> Result<Import> {
     let architecture = described.as_ref().map_or(Architecture::Longwave, |described| described.architecture);
     let vocab_size = described.as_ref().map(|described| described.vocab_size);
     let own = block.as_ref().filter(|block| block.weights_sha256 == sha256);
-    let mut notes = Vec::new();
+    let (mut notes, mut bos_note) = (Vec::new(), None);
     match block.as_ref().and_then(|block| block.scaling.as_ref()) {
         Some(reading) if json.contains_key("torch") => notes.push(torch_note(reading)),
         Some(_) if own.is_some() => notes.push(exported_note(&path, json.get("rope_parameters"))),
@@ -85,9 +87,11 @@ pub fn import(folder: &Path, scaling: FileScaling) -> Result<Import> {
         (None, _, Some(described)) => {
             let imported = imported(&json, &described, scaling, &sha256);
             let mut document = from_elsewhere(folder, described, &imported).map_err(named)?;
-            if let Some(bos) = bos::of_folder(folder)? {
-                set(&mut document, &format!("data.bos={}", toml::Value::String(bos)))?;
+            let begins = bos::of_folder(folder)?;
+            if let Some(token) = begins.token {
+                set(&mut document, &format!("data.bos={}", toml::Value::String(token)))?;
             }
+            bos_note = begins.note;
             document
         }
         (None, None, None) => return Err(named(no_block())),
@@ -100,6 +104,7 @@ pub fn import(folder: &Path, scaling: FileScaling) -> Result<Import> {
     }
     Ok(Import {
         as_read: document.clone(),
+        bos_note,
         document,
         architecture,
         run: own.map(|block| block.checkpoint.clone()),
@@ -184,6 +189,11 @@ impl Import {
                 "every text begins with `{}`, as its tokenizer's files ask (`data.bos`); `--set data.bos=` leaves it out",
                 config.data.bos
             ));
+        }
+        // Who sets the key has chosen.
+        let key = |document: &Table| document.get("data").and_then(|data| data.get("bos")).cloned();
+        if key(&self.document) == key(&self.as_read) {
+            notes.extend(self.bos_note.clone());
         }
         Ok(notes)
     }

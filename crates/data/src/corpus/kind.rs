@@ -29,7 +29,7 @@ const PACKED: [&str; 3] = ["gz", "zst", "zstd"];
 const HEAD: u64 = 262;
 
 /// Files that hold no text as it is, by their first bytes: what they are, and what to do.
-const OTHERS: [(&[u8], &str, &str); 10] = [
+const OTHERS: [(&[u8], &str, &str); 12] = [
     (b"PK\x03\x04", "a zip archive", "unpack it, e.g. with `unzip`, and name what it held"),
     (b"BZh", "packed by bzip2", "unpack it with `bunzip2`; `.gz` and `.zst` are read as they are"),
     (b"\xfd7zXZ", "packed by xz", "unpack it with `unxz`; `.gz` and `.zst` are read as they are"),
@@ -42,6 +42,9 @@ const OTHERS: [(&[u8], &str, &str); 10] = [
         "a pointer of Git LFS, and not the file itself",
         "bring it with `git lfs pull`",
     ),
+    // Before those of UTF-16, one of which begins in the same way.
+    (b"\xff\xfe\0\0", "text in UTF-32", "convert it, e.g. with `iconv -f UTF-32 -t UTF-8`"),
+    (b"\0\0\xfe\xff", "text in UTF-32", "convert it, e.g. with `iconv -f UTF-32 -t UTF-8`"),
     (b"\xff\xfe", "text in UTF-16", "convert it, e.g. with `iconv -f UTF-16 -t UTF-8`"),
     (b"\xfe\xff", "text in UTF-16", "convert it, e.g. with `iconv -f UTF-16 -t UTF-8`"),
 ];
@@ -55,12 +58,15 @@ fn packing_of(head: &[u8]) -> Packing {
     }
 }
 
-/// Whether a file begins as text in UTF-16 without a mark does: letters of ASCII, each beside a zero.
-fn is_wide(head: &[u8]) -> bool {
-    let of = |first: usize| head.iter().skip(first).step_by(2);
-    let is_text = |byte: &u8| matches!(byte, b'\t' | b'\n' | b'\r' | b' '..=b'~');
-    let wide = |zeros: usize| of(zeros).all(|byte| *byte == 0) && of(1 - zeros).all(is_text);
-    head.len() >= 8 && (wide(0) || wide(1))
+/// The name of UTF-16 or UTF-32 where a file begins as such text without a mark does: letters of ASCII, each beside zeros.
+fn wide(head: &[u8]) -> Option<&'static str> {
+    let is_text = |byte: u8| matches!(byte, b'\t' | b'\n' | b'\r' | b' '..=b'~');
+    let is = |letter: &[u8], place: usize| {
+        letter.iter().enumerate().all(|(at, byte)| if at == place { is_text(*byte) } else { *byte == 0 })
+    };
+    let forms = [(2, 0, "UTF-16LE"), (2, 1, "UTF-16BE"), (4, 0, "UTF-32LE"), (4, 3, "UTF-32BE")];
+    let form = forms.into_iter().find(|(bytes, place, _)| head.chunks_exact(*bytes).all(|it| is(it, *place)));
+    form.map(|(.., name)| name).filter(|_| head.len() >= 8)
 }
 
 /// The ends of a name in lower case: its format's, and whether one of packing follows it.
@@ -110,8 +116,11 @@ pub(super) fn of(path: &Path) -> Result<(Format, Packing)> {
     if packing != Packing::None && packing_of(&head) != Packing::None {
         return refused("packed once more", "unpack it once, e.g. with `gunzip` or `unzstd`");
     }
-    if is_wide(&head) {
-        return refused("text in UTF-16", "convert it, e.g. with `iconv -f UTF-16LE -t UTF-8`");
+    if let Some(name) = wide(&head) {
+        return refused(
+            &format!("text in {name}"),
+            &format!("convert it, e.g. with `iconv -f {name} -t UTF-8`"),
+        );
     }
     if head.get(257..).is_some_and(|end| end == b"ustar") {
         return refused("a tar archive", "unpack it with `tar xf`, and name what it held");
@@ -166,13 +175,17 @@ mod tests {
     }
 
     #[test]
-    fn text_of_two_bytes_a_letter_is_known_without_its_mark() {
-        let utf16 = |text: &str| text.encode_utf16().collect::<Vec<_>>();
-        let little: Vec<u8> = utf16("some text\n").into_iter().flat_map(u16::to_le_bytes).collect();
-        let big: Vec<u8> = utf16("some text\n").into_iter().flat_map(u16::to_be_bytes).collect();
-        assert!(is_wide(&little) && is_wide(&big));
+    fn text_of_several_bytes_a_letter_is_known_without_its_mark() {
+        for (head, name) in [
+            (&b"t\0e\0x\0t\0\n\0"[..], "UTF-16LE"),
+            (b"\0t\0e\0x\0t\0\n", "UTF-16BE"),
+            (b"t\0\0\0\n\0\0\0t\0", "UTF-32LE"),
+            (b"\0\0\0t\0\0\0\n", "UTF-32BE"),
+        ] {
+            assert_eq!(wide(head), Some(name));
+        }
         for head in [&b"some text"[..], b"", b"a\0b\0", &[0; 16], &[1, 0, 2, 0, 3, 0, 4, 0]] {
-            assert!(!is_wide(head), "{head:?}");
+            assert_eq!(wide(head), None, "{head:?}");
         }
     }
 

@@ -110,6 +110,8 @@ fn archives_are_never_read_as_text() {
             "\u{feff}text".encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>().as_slice(),
             "is text in UTF-16",
         ),
+        (b"\xff\xfe\0\0t\0\0\0", "is text in UTF-32"),
+        (b"\0\0\xfe\xff\0\0\0t", "is text in UTF-32"),
         (&tar, "is a tar archive"),
         (&gzip(&tar), "is a tar archive, inside its packing"),
         (&gzip(b"PAR1"), "is a Parquet file, inside its packing"),

@@ -226,7 +226,9 @@ impl Tokenizer {
             let unread = Unread { bytes: text.len() as u64, ..Unread::default() };
             Encoded { ids: encoding.get_ids().to_vec(), unread, ..Encoded::default() }
         };
-        Ok(encodings.map_err(|error| cannot_encode(&error))?.into_iter().zip(texts).map(encoded).collect())
+        let encodings = encodings.map_err(|error| cannot_encode(&error))?;
+        // A normalizer is called once more there.
+        guarded(|| encodings.into_iter().zip(texts).map(encoded).collect())
     }
 }
 
@@ -241,8 +243,7 @@ impl Encoded {
 impl Model {
     /// The tokens of a text whose places tell what each stands for.
     fn encoded(&self, encoding: &tokenizers::Encoding, text: &str) -> Encoded {
-        let normalizer = self.inner.get_normalizer().filter(|_| self.may_delete);
-        let lost = unread::lost(text, encoding.get_offsets(), normalizer);
+        let lost = unread::lost(text, encoding.get_offsets(), self.inner.get_normalizer(), self.may_delete);
         let ids = encoding.get_ids().to_vec();
         let bytes = bytes_by_offsets(encoding.get_offsets(), text.len());
         let unknown = |token: &usize| Some(ids[*token]) == self.unknown;

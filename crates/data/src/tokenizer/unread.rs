@@ -71,20 +71,36 @@ pub(super) fn lost(
     text: &str,
     offsets: &[Offsets],
     normalizer: Option<&NormalizerWrapper>,
+    may_delete: bool,
 ) -> Vec<Range<usize>> {
-    let mut lost = Vec::new();
-    let mut reached = 0;
+    let (mut gaps, mut reached) = (Vec::new(), 0);
     for &(start, end) in offsets.iter().chain([&(text.len(), text.len())]) {
-        if start > reached {
-            lost.extend(characters(text, reached..start.min(text.len()), |it| !it.is_whitespace()));
+        let gap = reached..start.min(text.len());
+        if start > reached && text.get(gap.clone()).is_none_or(|gap| !gap.trim().is_empty()) {
+            gaps.push(gap);
         }
         reached = reached.max(end);
     }
-    let deleted = normalizer.map(|normalizer| deleted(text, normalizer)).unwrap_or_default();
-    if deleted.is_empty() {
-        return lost;
+    let without_place = normalizer
+        .filter(|_| may_delete || !gaps.is_empty())
+        .map(|normalizer| without_place(text, normalizer))
+        .unwrap_or_default();
+    let mut lost = Vec::new();
+    for gap in gaps {
+        let from = gap.start;
+        // What is read with a letter is lost with it alone.
+        let is_read = |at: usize| {
+            let found = without_place.binary_search_by_key(&at, |one| one.at.start);
+            found.is_ok_and(|found| {
+                without_place[found].read_with.is_some_and(|letter_end| letter_end <= from)
+            })
+        };
+        lost.extend(characters(text, gap, |at, it| !it.is_whitespace() && !is_read(at)));
     }
-    lost.extend(deleted);
+    let counts = |it: char| it.is_alphanumeric() || it.is_ascii_punctuation() || it.is_whitespace();
+    let deleted = without_place.into_iter().filter(|one| one.read_with.is_none()).map(|one| one.at);
+    let deleted = deleted.filter(|at| text.get(at.clone()).is_none_or(|it| it.chars().all(counts)));
+    let mut lost: Vec<Range<usize>> = lost.into_iter().chain(deleted).collect();
     lost.sort_unstable_by_key(|range| (range.start, range.end));
     let mut end = 0;
     for range in &mut lost {
@@ -94,33 +110,76 @@ pub(super) fn lost(
     lost
 }
 
-/// The letters, digits, signs and blanks that a normalizer takes away. Marks that it joins with the letter before them stay.
-fn deleted(text: &str, normalizer: &NormalizerWrapper) -> Vec<Range<usize>> {
-    let mut normalized = NormalizedString::from(text);
-    if normalizer.normalize(&mut normalized).is_err() {
-        return Vec::new();
-    }
-    let counts = |it: char| it.is_alphanumeric() || it.is_ascii_punctuation() || it.is_whitespace();
-    let (mut deleted, mut reached) = (Vec::new(), 0);
-    for (at, letter) in normalized.get().char_indices() {
-        let place = normalized.convert_offsets(Place::Normalized(at..at + letter.len_utf8()));
-        let Some(place) = place else { continue };
-        if place.start > reached {
-            deleted.extend(characters(text, reached..place.start, counts));
+/// A character that has no place in what a normalizer makes of its text.
+#[derive(Debug, PartialEq, Eq)]
+struct WithoutPlace {
+    at: Range<usize>,
+    /// The end of the letter before it, where they are read as one, or where it is an accent of that letter.
+    read_with: Option<usize>,
+}
+
+/// The characters of a text without a place of their own, in order. The library gives a character that a normalizer makes of
+/// several the place of one of them, so some of these are read, and the others are taken away.
+fn without_place(text: &str, normalizer: &NormalizerWrapper) -> Vec<WithoutPlace> {
+    let Some(normalized) = normalized(text, normalizer) else { return Vec::new() };
+    let letters = normalized.get().char_indices();
+    let places = letters
+        .filter_map(|(at, letter)| normalized.convert_offsets(Place::Normalized(at..at + letter.len_utf8())));
+    let (mut found, mut before) = (Vec::new(), 0..0);
+    for place in places.chain(std::iter::once(text.len()..text.len())) {
+        if place.start > before.end {
+            found.extend(explained(text, &before, before.end..place.start, &place, normalizer));
         }
-        reached = reached.max(place.end);
+        if place.end > before.end {
+            before = place;
+        }
     }
-    if reached < text.len() {
-        deleted.extend(characters(text, reached..text.len(), counts));
-    }
-    deleted
+    found
+}
+
+/// The characters of a part of a text between two characters with a place. Those that change what the normalizer makes of
+/// the part with its neighbours are read, up to the last one that does; what follows is taken away.
+fn explained(
+    text: &str,
+    before: &Range<usize>,
+    part: Range<usize>,
+    after: &Range<usize>,
+    normalizer: &NormalizerWrapper,
+) -> Vec<WithoutPlace> {
+    /// No normalizer in use makes one character of more.
+    const LONGEST: usize = 64;
+    let of = |range: Range<usize>| text.get(range).unwrap_or_default();
+    let made = |end: usize| {
+        let text = [of(before.clone()), of(part.start..end), of(after.clone())].concat();
+        normalized(&text, normalizer).map(|made| made.get().to_owned())
+    };
+    let characters = characters(text, part.clone(), |_, _| true);
+    let (whole, mut ends) = (made(part.end), characters.iter().map(|at| at.start).take(LONGEST));
+    let read_to = ends.find(|end| made(*end) == whole).unwrap_or(part.end);
+    let read_with = |at: &Range<usize>| {
+        (at.start < read_to || is_accent(of(at.clone()), of(before.clone()))).then_some(before.end)
+    };
+    characters.iter().map(|at| WithoutPlace { at: at.clone(), read_with: read_with(at) }).collect()
+}
+
+fn normalized(text: &str, normalizer: &NormalizerWrapper) -> Option<NormalizedString> {
+    let mut normalized = NormalizedString::from(text);
+    normalizer.normalize(&mut normalized).ok().map(|()| normalized)
+}
+
+/// Whether a character is an accent: one that any letter may have, or that Unicode knows this letter with as one character (NFC).
+fn is_accent(it: &str, letter: &str) -> bool {
+    let of_any = |it: char| matches!(it, '\u{300}'..='\u{36f}');
+    let with_letter = || NormalizedString::from([letter, it].concat()).nfc().get().chars().count() == 1;
+    !it.is_ascii() && (it.chars().all(of_any) || (!letter.is_empty() && with_letter()))
 }
 
 /// The places of the characters in a part of a text that count; all of it where it begins or ends within a character.
-fn characters(text: &str, part: Range<usize>, counts: impl Fn(char) -> bool) -> Vec<Range<usize>> {
+fn characters(text: &str, part: Range<usize>, counts: impl Fn(usize, char) -> bool) -> Vec<Range<usize>> {
     let Some(inside) = text.get(part.clone()) else { return vec![part] };
-    let found = inside.char_indices().filter(|(_, letter)| counts(*letter));
-    found.map(|(at, letter)| part.start + at..part.start + at + letter.len_utf8()).collect()
+    let found = inside.char_indices().map(|(at, letter)| (part.start + at, letter));
+    let found = found.filter(|(at, letter)| counts(*at, *letter));
+    found.map(|(at, letter)| at..at + letter.len_utf8()).collect()
 }
 
 /// The lost bytes that count for each token, as its other bytes do: those from its start to the next one's. Tokens that have
@@ -191,6 +250,52 @@ mod tests {
         ] {
             assert_eq!(unread(&half_an_alphabet(&normalizer, None), text), expected, "{normalizer}");
         }
+    }
+
+    /// A tokenizer that has a token for each of these characters.
+    fn characters_after(normalizer: &Value, texts: &[&str]) -> Tokenizer {
+        let letters: std::collections::BTreeSet<char> = texts.iter().flat_map(|text| text.chars()).collect();
+        let vocab = letters.into_iter().enumerate().map(|(id, letter)| (letter.to_string(), json!(id)));
+        let (model, split) = (testing::letters(&vocab.collect(), None), json!({ "type": "Whitespace" }));
+        let json =
+            testing::tokenizer(json!({ "normalizer": normalizer, "pre_tokenizer": split, "model": model }));
+        Tokenizer::from_json(&json.to_string()).unwrap()
+    }
+
+    #[test]
+    fn letters_that_a_normalizer_composes_are_read() {
+        let kind = |kind: &str| json!({ "type": kind });
+        let both =
+            |first: Value, second: Value| json!({ "type": "Sequence", "normalizers": [first, second] });
+        let no_blanks = json!({ "type": "Replace", "pattern": { "String": " " }, "content": "" });
+        let quotes = json!({ "type": "Replace", "pattern": { "String": "``" }, "content": "\"" });
+        let no_tags = json!({ "type": "Replace", "pattern": { "String": "<br>" }, "content": "" });
+        for (normalizer, composed, written, lost) in [
+            // Hangul of three parts and of two, two marks on a letter, a letter with marks in the other order.
+            (kind("NFC"), "한국 하", "\u{1112}\u{1161}\u{11ab}\u{1100}\u{116e}\u{11a8} \u{1112}\u{1161}", 0),
+            (kind("NFC"), "Việt ệ é!", "Vie\u{323}\u{302}t e\u{302}\u{323} e\u{301}!", 0),
+            (kind("NFC"), "が x\u{30c}", "か\u{3099} x\u{30c}", 0),
+            (kind("NFKC"), "ガ é", "ｶﾞ e\u{301}", 0),
+            (both(kind("NFD"), kind("StripAccents")), "Viet x a", "Vie\u{323}\u{302}t x\u{30c} a\u{301}", 0),
+            (both(kind("NFD"), kind("StripAccents")), "か", "か\u{3099}", 0),
+            (quotes, "\"a\"", "``a``", 0),
+            // What is taken away counts, beside composed letters too.
+            (both(kind("NFC"), no_blanks), "éé", "e\u{301}  e\u{301} ", 3),
+            (no_tags, "ab", "a<br>b", 4),
+        ] {
+            let tokenizer = characters_after(&normalizer, &[composed]);
+            assert_eq!(tokenizer.encode(written).unwrap(), tokenizer.encode(composed).unwrap(), "{written}");
+            assert_eq!(unread(&tokenizer, written), [written.len() as u64, 0, lost], "{written}");
+        }
+    }
+
+    #[test]
+    fn a_letter_without_a_token_is_lost_with_its_marks() {
+        let tokenizer = characters_after(&json!({ "type": "NFC" }), &["국x "]);
+        assert_eq!(unread(&tokenizer, "한"), [3, 0, 3]);
+        assert_eq!(unread(&tokenizer, "\u{1112}\u{1161}\u{11ab}"), [9, 0, 9]);
+        // Of an x and this mark nothing is composed, so it has a place, and here no token.
+        assert_eq!(unread(&tokenizer, "x\u{30c} x\u{30c}"), [7, 0, 4]);
     }
 
     #[test]

@@ -177,6 +177,73 @@ fn what_our_model_does_not_compute_is_named() {
     assert!(read(&fields).unwrap_err().message().contains("`hidden_size` is missing"));
 }
 
+/// A GPT-NeoX that says neither base nor share; those of transformers are 10,000 and 0.25.
+fn gpt_neox(more: &Value) -> Result<Described> {
+    let mut fields = json!({
+        "model_type": "gpt_neox", "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
+        "num_attention_heads": 2, "max_position_embeddings": 64, "vocab_size": 256, "use_parallel_residual": false,
+        "attention_bias": false,
+    });
+    fields.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    read(fields.as_object().unwrap())
+}
+
+#[test]
+fn names_of_another_architecture_are_not_read() {
+    let turns = |described: Described| {
+        let number = |key: &str| described.position[key].as_float();
+        (number("base"), number("fraction"))
+    };
+    for (more, expected) in [
+        (json!({}), (1e4, 0.25)),
+        (json!({ "rotary_emb_base": 500, "rotary_pct": 0.5 }), (500.0, 0.5)),
+        // As transformers 4.57 saves it.
+        (
+            json!({ "rotary_emb_base": 500, "rotary_pct": 0.5, "rope_theta": 500, "partial_rotary_factor": 0.5 }),
+            (500.0, 0.5),
+        ),
+        // As transformers 5.24 saves it.
+        (
+            json!({ "rope_parameters": { "rope_theta": 500, "partial_rotary_factor": 0.5, "rope_type": "default" } }),
+            (500.0, 0.5),
+        ),
+        (json!({ "rope_theta": 1e4, "partial_rotary_factor": 0.25 }), (1e4, 0.25)),
+    ] {
+        let (base, share) = turns(gpt_neox(&more).unwrap_or_else(|error| panic!("{more}: {error}")));
+        assert_eq!((base, share), (Some(expected.0), Some(expected.1)), "{more}");
+    }
+    for (more, start) in [
+        (
+            json!({ "rope_theta": 321.0 }),
+            "`rope_theta = 321.0` is not allowed: a `gpt_neox` reads `rotary_emb_base` in its place, here 10000",
+        ),
+        (
+            json!({ "partial_rotary_factor": 0.5 }),
+            "`partial_rotary_factor = 0.5` is not allowed: a `gpt_neox` reads `rotary_pct` in its place, here 0.25",
+        ),
+        (
+            json!({ "rope_theta": 321, "rotary_emb_base": 500 }),
+            "`rope_theta = 321` and `rotary_emb_base = 500` disagree",
+        ),
+    ] {
+        let error = gpt_neox(&more).unwrap_err();
+        assert!(error.message().starts_with(start) && error.hint_text().is_some(), "{error}");
+    }
+    let mut fields = llama();
+    fields.extend([("rotary_emb_base".to_owned(), json!(5e5)), ("rotary_pct".to_owned(), json!(1.0))]);
+    assert_eq!(read(&fields).unwrap().position["base"].as_float(), Some(5e5));
+    fields.remove("rope_theta");
+    let error = read(&fields).unwrap_err();
+    let start =
+        "`rotary_emb_base = 500000.0` is not allowed: a `llama` reads `rope_theta` in its place, here 10000";
+    assert!(error.message().starts_with(start), "{error}");
+    let message = message_of("rotary_pct", json!(0.5));
+    assert!(
+        message.starts_with("`rotary_pct = 0.5` is not allowed: a `llama` reads `partial_rotary_factor`"),
+        "{message}"
+    );
+}
+
 #[test]
 fn a_share_counts_the_channels_it_came_from() {
     for dim in 1..200usize {

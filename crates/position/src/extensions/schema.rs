@@ -1,6 +1,6 @@
 //! The schema of extensions, and what it says of keys that take lists.
 
-use super::{ExtensionConfig, kinds};
+use super::{ExtensionConfig, kinds, rope_parameters};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use std::borrow::Cow;
 
@@ -62,9 +62,38 @@ impl JsonSchema for ExtensionConfig {
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let kinds: Vec<_> = kinds().iter().map(|entry| entry.kind).collect();
         let schemas = Self::schemas(generator);
+        let [theirs, named] = rope_parameters::schemas();
         json_schema!({
-            "description": "A context extension: its kind, or a table with its keys.",
-            "anyOf": [{ "enum": kinds }, { "oneOf": schemas }]
+            "description": "A context extension: its kind, a table with its keys, or `rope_parameters` of a `config.json`.",
+            "anyOf": [{ "enum": kinds }, { "oneOf": schemas }, theirs, named]
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_schema_knows_the_keys_of_other_programs() {
+        let schema = schemars::schema_for!(ExtensionConfig).to_value();
+        let [kinds, tables, theirs, named] = schema["anyOf"].as_array().unwrap().as_slice() else {
+            panic!("{schema}")
+        };
+        assert!(kinds["enum"].as_array().unwrap().contains(&json!("yarn")) && tables["oneOf"].is_array());
+        for form in [
+            "{ rope_type = 'linear', factor = 4.0 }",
+            "{ type = 'linear', factor = 4.0 }",
+            "{ rope_parameters = { rope_type = 'linear', factor = 4.0 } }",
+            "{ rope_scaling = { type = 'linear', factor = 4.0 } }",
+        ] {
+            let table: toml::Table = format!("extend = {form}").parse().unwrap();
+            ExtensionConfig::from_value(&table["extend"], "extend").unwrap();
+            let key = table["extend"].as_table().unwrap().keys().find(|key| *key != "factor").unwrap();
+            assert!(theirs["anyOf"].as_array().unwrap().contains(&json!({ "required": [key] })), "{theirs}");
+        }
+        assert_eq!((&theirs["type"], &named["type"]), (&json!("object"), &json!("string")));
+        assert!(theirs.get("additionalProperties").is_none());
     }
 }

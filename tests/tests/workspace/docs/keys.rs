@@ -171,14 +171,14 @@ impl Schema {
     }
 }
 
-/// What a schema chooses from, `null` aside, and the names that stand for tables.
+/// What a schema chooses from, `null` aside, the names that stand for tables, and other names of a choice.
 fn alternatives(schema: &Value) -> Vec<&Value> {
     let choices = ["anyOf", "oneOf"].iter().find_map(|key| schema[key].as_array());
     let choices = || choices.into_iter().flatten().filter(|choice| choice["type"] != "null");
-    let has_tables = choices().any(|choice| choice.get("$ref").is_some());
+    let has_more = choices().any(|choice| choice.get("$ref").or(choice.get("const")).is_some());
     let is_names =
         |choice: &&Value| choice.as_object().is_some_and(|it| it.len() == 1 && it.contains_key("enum"));
-    choices().filter(|choice| !(has_tables && is_names(choice))).collect()
+    choices().filter(|choice| !(has_more && is_names(choice))).collect()
 }
 
 /// Whether a type, or one that it chooses from, has a page of its own.

@@ -299,6 +299,8 @@ fn texts_begin_with_the_token_that_the_tokenizer_asks_for() {
         "special_tokens": { bos: { "id": bos, "ids": [id], "tokens": [bos] } },
     });
     fs::write(&path, json.to_string()).unwrap();
+    let off = json!({ "add_bos_token": false, "bos_token": bos });
+    fs::write(project.path("llama/tokenizer_config.json"), off.to_string()).unwrap();
     let import = |run: &str, more: &[&str]| {
         let arguments =
             ["import", "llama", "--scaling", "added", "--out", run, "--set", "data.corpus=corpus"];
@@ -306,8 +308,10 @@ fn texts_begin_with_the_token_that_the_tokenizer_asks_for() {
     };
     let told = import("runs/begun", &[]);
     assert!(told.contains(&format!("every text begins with `{bos}`")), "{told}");
+    // The template decides, and what the other file says is named.
+    assert!(told.contains("says `add_bos_token = false`"), "{told}");
     let told = import("runs/bare", &["--set", "data.bos="]);
-    assert!(!told.contains("every text begins"), "{told}");
+    assert!(!told.contains("every text begins") && !told.contains("add_bos_token"), "{told}");
     // So does every window that is looked at for where the model attends.
     let found = FoundRun::find(&project.path("runs/begun"), CheckpointId::Last, None, &mut Silent).unwrap();
     let sample = found.sample(Split::Test, 16, 5, &mut Silent).unwrap();

@@ -1,7 +1,8 @@
 //! Where a `config.json` says how positions are read: an object of today's name or of its older one, and fields beside it.
 
+use super::KINDS;
 use longwave_core::{Error, Result};
-use serde_json::{Map, Value as Json};
+use serde_json::{Map, Value as Json, json};
 
 /// The fields that hold the object, newest first.
 const HOLDERS: [&str; 2] = ["rope_parameters", "rope_scaling"];
@@ -14,9 +15,34 @@ pub(super) fn is_whole(object: &Map<String, Json>) -> bool {
     object.contains_key("model_type") || HOLDERS.iter().any(|key| object.contains_key(*key))
 }
 
+/// The names of the rule, newest first.
+const RULE: [&str; 2] = ["rope_type", "type"];
+
 /// Whether a TOML table is written in these keys.
 pub(super) fn is_theirs(table: &toml::Table) -> bool {
-    HOLDERS.iter().chain(&["rope_type", "type"]).any(|key| table.contains_key(*key))
+    HOLDERS.iter().chain(&RULE).any(|key| table.contains_key(*key))
+}
+
+/// The schemas of what may stand for an extension: a table in these keys, JSON text, and a path.
+pub(in crate::extensions) fn schemas() -> [Json; 2] {
+    let any: Vec<Json> = HOLDERS.iter().chain(&RULE).map(|key| json!({ "required": [key] })).collect();
+    // `su` is the first name of `longrope`.
+    let kinds: Vec<&str> = KINDS.into_iter().chain(["su"]).collect();
+    let kind = json!({ "description": "The rule by which positions are scaled.", "enum": kinds });
+    [
+        json!({
+            "description": "`rope_parameters` of a `config.json`, or all of that file.",
+            "type": "object",
+            "properties": { "rope_type": kind, "type": kind },
+            "anyOf": any,
+            "not": { "required": ["kind"] }
+        }),
+        json!({
+            "description": "The path of a `config.json`, or such an object as JSON text.",
+            "type": "string",
+            "pattern": r"^\s*\{|\.[jJ][sS][oO][nN]$"
+        }),
+    ]
 }
 
 /// The object of a `config.json`, without what is null, with `type` under its newer name.

@@ -14,9 +14,10 @@ mod write;
 
 use super::ExtensionConfig;
 use super::yarn::Yarn;
+pub(super) use holder::schemas;
 use longwave_core::config::unknown_kind;
 use longwave_core::{Error, Result, file};
-pub use model::{Rotary, of_model};
+pub use model::{Rotary, check_names, of_model};
 use serde_json::{Map, Value as Json, json};
 use std::borrow::Cow;
 use std::path::Path;
@@ -44,8 +45,9 @@ const OF_YARN: [&str; 8] = [
     "truncate",
 ];
 
-/// The names of the base, of the share of rotated channels and of the lengths, newest first. They stand in the object or beside it,
-/// and say the same where they stand in both; base and share of a kind of layer may be its own.
+/// The names of the base, of the share of rotated channels and of the lengths. They stand in the object or beside it, and say the
+/// same where they stand in both; base and share of a kind of layer may be its own. The second name of base and share is that
+/// beside the object of a `gpt_neox`, which transformers reads there in the place of the first, and of no other architecture.
 const BASE: [&str; 2] = ["rope_theta", "rotary_emb_base"];
 const SHARE: [&str; 2] = ["partial_rotary_factor", "rotary_pct"];
 const ORIGINAL: [&str; 1] = ["original_max_position_embeddings"];
@@ -108,6 +110,14 @@ struct Source {
     around: Map<String, Json>,
     /// Whether the object is that of a kind of layer.
     by_kind: bool,
+    /// Which of the names of base and share are read beside the object; `None` where the architecture is not said.
+    own: Option<usize>,
+}
+
+/// The place of the names of base and share that the architecture of a `config.json` reads beside the object.
+fn own_names(config: &Map<String, Json>) -> Option<usize> {
+    let kind = config.get("model_type")?.as_str()?;
+    Some(usize::from(matches!(kind, "gpt_neox" | "gpt_neox_japanese")))
 }
 
 impl Source {
@@ -120,7 +130,8 @@ impl Source {
             keys.extend(config.get(key).map(|value| (key.to_owned(), value.clone())));
         }
         let section = format!("{section}{dot}{}", held.name);
-        Ok(Some(Self { section, keys, around: without_nulls(config), by_kind: held.by_kind }))
+        let (around, own) = (without_nulls(config), own_names(config));
+        Ok(Some(Self { section, keys, around, by_kind: held.by_kind, own }))
     }
 
     /// The object alone.
@@ -128,7 +139,7 @@ impl Source {
         let keys = holder::of_all_layers(object, None, section)?;
         holder::check_kind(&keys, section)?;
         let keys = holder::plain(keys);
-        Ok(Self { section: section.to_owned(), keys, around: Map::new(), by_kind: false })
+        Ok(Self { section: section.to_owned(), keys, around: Map::new(), by_kind: false, own: None })
     }
 
     fn key(&self, key: &str) -> String {
@@ -165,9 +176,15 @@ impl Source {
         Ok(inside.or(around))
     }
 
-    /// The base of the frequencies. That of a kind of layer stands in the place of the one beside it, which is of the others.
+    /// Base or share. That of a kind of layer stands in the place of the one beside it, which is of the others.
+    fn of_rotations(&self, names: &[&str; 2]) -> Result<Option<(String, f64)>> {
+        let is_read = |own: usize| self.keys.contains_key(names[0]) || self.around.contains_key(names[own]);
+        Ok(self.named(names, !self.by_kind)?.filter(|_| self.own.is_none_or(is_read)))
+    }
+
+    /// The base of the frequencies.
     fn base(&self) -> Result<Option<f64>> {
-        match self.named(&BASE, !self.by_kind)? {
+        match self.of_rotations(&BASE)? {
             Some((key, base)) if !(base.is_finite() && base > 1.0) => {
                 Err(Error::value(&key, base, "it must be a number above 1").hint("the usual one is 10000.0"))
             }
@@ -177,7 +194,7 @@ impl Source {
 
     /// The share of rotated channels.
     fn share(&self) -> Result<Option<f64>> {
-        match self.named(&SHARE, !self.by_kind)? {
+        match self.of_rotations(&SHARE)? {
             Some((key, share)) if !(share > 0.0 && share <= 1.0) => {
                 Err(Error::value(&key, share, "it must be a number above 0 and at most 1")
                     .hint("check the file"))

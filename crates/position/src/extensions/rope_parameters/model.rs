@@ -1,8 +1,8 @@
 //! What a `config.json` says of the rotations of a model that is imported.
 
-use super::{LONGEST, ORIGINAL, Source, without_nulls};
+use super::{BASE, LONGEST, ORIGINAL, SHARE, Source, as_number, own_names, without_nulls};
 use crate::extensions::ExtensionConfig;
-use longwave_core::Result;
+use longwave_core::{Error, Result};
 use serde_json::{Map, Value as Json};
 
 #[derive(Clone, Debug, PartialEq)]
@@ -25,6 +25,7 @@ pub fn of_model(config: &Map<String, Json>) -> Result<Rotary> {
         keys: Map::new(),
         around: without_nulls(config),
         by_kind: false,
+        own: own_names(config),
     });
     let (base, share) = (source.base()?, source.share()?);
     let (original, longest) = (source.tokens(&ORIGINAL)?, source.tokens(&LONGEST)?);
@@ -44,4 +45,25 @@ pub fn of_model(config: &Map<String, Json>) -> Result<Rotary> {
         _ => longest,
     };
     Ok(Rotary { base, share, counts_from: original.or(longest), scaled_to, scaling })
+}
+
+/// Checks that names of base and share which the architecture of a `config.json` does not read say what it reads.
+pub fn check_names(config: &Map<String, Json>, base: f64, share: f64) -> Result<()> {
+    let Some(own) = own_names(config) else { return Ok(()) };
+    for (names, read) in [(BASE, base), (SHARE, share)] {
+        let (own, other) = (names[own], names[1 - own]);
+        let Some(value) = config.get(other).filter(|value| !value.is_null()) else { continue };
+        if as_number(other, value)?.to_bits() != read.to_bits() {
+            let kind = config.get("model_type").and_then(Json::as_str).unwrap_or_default();
+            return Err(Error::value(
+                other,
+                value,
+                format!("a `{kind}` reads `{own}` in its place, here {read}"),
+            )
+            .hint(format!(
+                "write what the model was trained with as `{own}`, as its authors say, and take `{other}` out"
+            )));
+        }
+    }
+    Ok(())
 }

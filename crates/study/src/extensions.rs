@@ -1,6 +1,7 @@
 //! The names of the extensions that a study reads with, as its tables and claims have them.
 
 use crate::plan::Plan;
+use longwave_core::in_order::distinct;
 use longwave_data::Split;
 use longwave_eval::label::differing_keys;
 use longwave_eval::{Evaluation, ResultRow, TaskKeys, WINDOW_BASELINE};
@@ -139,7 +140,7 @@ pub(crate) fn meant<'a>(word: &str, labels: &'a [String]) -> Vec<&'a String> {
         return vec![itself];
     }
     let chosen = format!("{word} {CHOSEN}");
-    labels.iter().filter(|label| **label == chosen || without_missing_keys(label) == word).collect()
+    distinct(labels.iter().filter(|label| **label == chosen || without_missing_keys(label) == word))
 }
 
 fn without_missing_keys(label: &str) -> String {
@@ -173,6 +174,8 @@ mod tests {
         assert!(meant("rerope", &labels).is_empty());
         let several = ["ntk no log_n", "ntk chosen", "ntk log_n=true"].map(str::to_owned);
         assert_eq!(meant("ntk", &several), [&several[0], &several[1]]);
+        // Labels of the plan and those of its results may both be listed.
+        assert_eq!(meant("ntk", &[several[1].clone(), several[1].clone()]), [&several[1]]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //!
 //! `log_n = true` multiplies a query that sees n keys by `max(1, ln n / ln L)` (Su 2023, kexue.fm/archives/9708, for
 //! models trained without it): the entropy of attention then stays about the same as the text grows. n is the
-//! query's position + 1, and the number of its row where positions are drawn ([`LogN`](crate::reading::LogN)). It is one of the laws of
+//! query's position + 1, and the number of its row where positions are drawn ([`LogN`]). It is one of the laws of
 //! `temperature_law` ([`Law`]). `temperature` divides the logits
 //! of every layer, all that goes into the softmax: q.k and what encodings add to it (arXiv:2404.12224 tunes it for models
 //! without positional encoding, where q.k is all); a list has a row for each layer and a number for each head

@@ -14,7 +14,10 @@ pub struct Sample<'a> {
 }
 
 /// The window baseline of a row: the same run and the same targets.
-pub(crate) fn baseline_of<'a>(row: &ResultRow, rows: impl IntoIterator<Item = &'a ResultRow>) -> Option<&'a ResultRow> {
+pub(crate) fn baseline_of<'a>(
+    row: &ResultRow,
+    rows: impl IntoIterator<Item = &'a ResultRow>,
+) -> Option<&'a ResultRow> {
     let targets = |row: &ResultRow| {
         let mut settings = row.settings.clone();
         settings.exact = None;

@@ -1,6 +1,6 @@
 //! The `[data]` section.
 
-use crate::split_config::SplitConfig;
+use crate::split_config::{SplitConfig, also_named};
 use crate::task::TaskConfig;
 use crate::tokenizer::{BYTES, MAX_VOCABULARY};
 use longwave_core::config::check_path;
@@ -111,14 +111,6 @@ impl<'de> Deserialize<'de> for TokenizerConfig {
 
 fn other_names(schema: &mut Schema) {
     also_named(schema, "text_field", &["field"]);
-}
-
-/// Lets the schema of a table take a key under other names: what is derived knows one. They are patterns, so that lists of keys
-/// and editors name the key once.
-pub(crate) fn also_named(schema: &mut Schema, key: &str, names: &[&str]) {
-    let known = schema.pointer(&format!("/properties/{key}")).cloned().unwrap_or_default();
-    let pattern = format!("^({})$", names.join("|"));
-    schema.insert("patternProperties".to_owned(), serde_json::json!({ pattern: known }));
 }
 
 fn default_text_field() -> String {

@@ -1,6 +1,5 @@
 //! `data.split`: which documents are held out.
 
-use crate::config::also_named;
 use crate::split::Split;
 use longwave_core::{Error, Result};
 use schemars::{JsonSchema, Schema};
@@ -58,6 +57,14 @@ impl<'de> Deserialize<'de> for SplitConfig {
 
 fn other_names(schema: &mut Schema) {
     also_named(schema, "valid", &Split::Valid.names()[1..]);
+}
+
+/// Lets the schema of a table take a key under other names: what is derived knows one. They are patterns, so that lists of keys
+/// and editors name the key once.
+pub(crate) fn also_named(schema: &mut Schema, key: &str, names: &[&str]) {
+    let known = schema.pointer(&format!("/properties/{key}")).cloned().unwrap_or_default();
+    let pattern = format!("^({})$", names.join("|"));
+    schema.insert("patternProperties".to_owned(), serde_json::json!({ pattern: known }));
 }
 
 fn not_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {

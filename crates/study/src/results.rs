@@ -103,14 +103,16 @@ impl Results {
 
     /// The value of a metric in a row; the window baseline that it may need is of the same run.
     pub(crate) fn sample<'a>(&'a self, metric: Metric, measured: &'a Measured) -> Option<Sample<'a>> {
-        let run = self.rows.iter().filter(|other| other.run == measured.run);
-        Sample::new(metric, &measured.row, run.map(|other| &other.row))
+        Sample::new(metric, &measured.row, self.of_run(measured.run))
+    }
+
+    fn of_run(&self, run: usize) -> impl Iterator<Item = &ResultRow> {
+        self.rows.iter().filter(move |measured| measured.run == run).map(|measured| &measured.row)
     }
 
     /// The window baseline of a row, of the same run.
     pub(crate) fn baseline_of<'a>(&'a self, measured: &Measured) -> Option<&'a ResultRow> {
-        let run = self.rows.iter().filter(|other| other.run == measured.run);
-        baseline_of(&measured.row, run.map(|other| &other.row))
+        baseline_of(&measured.row, self.of_run(measured.run))
     }
 
     pub fn seeds_of(&self, labels: &[String]) -> usize {

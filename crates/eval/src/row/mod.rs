@@ -362,6 +362,12 @@ impl Settings {
         settings
     }
 
+    /// What an evaluation asks for, whatever run it reads, how long its texts are and what its task is asked with.
+    #[must_use]
+    pub fn of_evaluation(&self) -> Self {
+        Self { bos: None, score: None, ..self.of_table() }
+    }
+
     /// The settings that rows of one table have in common, whatever the task was asked with: lines name that.
     #[must_use]
     pub fn of_table(&self) -> Self {

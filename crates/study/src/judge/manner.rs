@@ -21,7 +21,7 @@ pub(super) fn of_block(block: &ResolvedEvaluate) -> Manner {
 }
 
 fn of_settings(settings: &Settings) -> Manner {
-    Manner { train_length: 0, bos: None, score: None, ..settings.of_table() }
+    Manner { train_length: 0, ..settings.of_evaluation() }
 }
 
 /// Of the manners that each side was measured in, in their order: the first that both have. Where they share none, the first two of one

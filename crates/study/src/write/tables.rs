@@ -18,7 +18,7 @@ pub(super) struct Group {
 }
 
 pub(super) fn group_of(row: &ResultRow) -> Group {
-    let settings = Settings { bos: None, score: None, ..row.settings.of_table() };
+    let settings = row.settings.of_evaluation();
     let corpus = row.corpus.clone().filter(|_| settings.corpus_hash.is_some());
     Group { settings, corpus }
 }

@@ -4,29 +4,10 @@ use super::by_keys::by_keys;
 use super::by_queries::by_queries;
 use super::matrices::Halves;
 use super::memory::Memory;
-use super::{Plan, Read};
-use crate::machine::gpu::Strides;
+use super::{Plan, Read, Target, Upstream};
 use burn_cubecl::cubecl;
 use cubecl::ir::ElemType;
 use cubecl::prelude::*;
-
-/// What is read besides: the gradient of the output, the output, the log sums, and their gradient or another tensor in its place.
-#[derive(CubeLaunch, CubeType)]
-pub(super) struct Upstream<'a, N: Size> {
-    pub(super) gradient: &'a [Vector<f32, N>],
-    pub(super) strides: Strides,
-    pub(super) output: &'a [Vector<f32, N>],
-    pub(super) log_sums: &'a [f32],
-    pub(super) log_sums_gradient: &'a [f32],
-}
-
-/// The gradients of q `[batch, heads, queries, head_dim]`, k and v `[batch, key_heads, keys, ..]`.
-#[derive(CubeLaunch, CubeType)]
-pub(super) struct Target<'a, N: Size> {
-    pub(super) q: &'a mut [Vector<f32, N>],
-    pub(super) k: &'a mut [Vector<f32, N>],
-    pub(super) v: &'a mut [Vector<f32, N>],
-}
 
 /// All gradients. Cubes along x: first those of the queries, then those of the keys.
 ///

@@ -7,12 +7,11 @@
 //! | block | `slope` |
 //! | table of distances | the sum of `slope` along each diagonal (`diagonals.rs`) |
 
-use super::backward::Upstream;
 use super::diagonals::Diagonals;
 use super::memory::Memory;
 use super::scores::of_queries;
 use super::tile::{Own, Tile, other_group, own_group};
-use super::{BiasKind, Plan, Sizes};
+use super::{BiasKind, Plan, Sizes, Upstream};
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 

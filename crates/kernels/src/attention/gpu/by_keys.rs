@@ -1,13 +1,12 @@
 //! The gradients of k and v, and of what belongs to keys of a bias. A cube owns the keys of a tile.
 
-use super::backward::{Target, Upstream};
 use super::matrices::{Halves, over_channels, over_rows};
 use super::memory::{Memory, TileRows, zeros};
 use super::out::{OutputRows, write_rows};
 use super::products::columns;
 use super::scores::{OfQueries, make_scores, weigh};
 use super::tile::{Own, Tile, other_group, own_group, queries_of};
-use super::{BiasKind, Plan, Read};
+use super::{BiasKind, Plan, Read, Target, Upstream};
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 

@@ -1,6 +1,5 @@
 //! The gradient of q and of what belongs to queries of a bias. A cube owns the queries of a tile.
 
-use super::backward::{Target, Upstream};
 use super::biases::BiasGradient;
 use super::matrices::{Halves, over_channels, over_rows};
 use super::memory::{Memory, TileRows, zeros};
@@ -8,7 +7,7 @@ use super::out::{OutputRows, write_rows};
 use super::products::columns;
 use super::scores::{OfQueries, make_scores, weigh};
 use super::tile::{Own, Tile, keys_of, own_group};
-use super::{Plan, Read};
+use super::{Plan, Read, Target, Upstream};
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 

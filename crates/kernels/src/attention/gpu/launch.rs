@@ -1,12 +1,12 @@
 //! The launches of the kernels.
 
-use super::backward::{TargetLaunch, UpstreamLaunch, backward_kernel};
+use super::backward::backward_kernel;
 use super::call::{CUBES, Call, Inputs, Launches, launch_reading, swapped};
 use super::diagonals::distance_kernel;
 use super::forward::forward_kernel;
 use super::plan::{Tiles, tiles};
 use super::split::{self, merge_pieces_kernel, piece_kernel};
-use super::{BiasKind, UNITS, WIDEST};
+use super::{BiasKind, TargetLaunch, UNITS, UpstreamLaunch, WIDEST};
 use crate::Precision;
 use crate::attention::options::Attention;
 use crate::attention::spec::{Bias, Shape};

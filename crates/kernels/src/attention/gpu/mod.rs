@@ -134,6 +134,24 @@ struct Read<'a, N: Size> {
     sizes: Sizes,
 }
 
+/// What the kernels of gradients read besides: the gradient of the output, the output, the log sums, and their gradient or another tensor in its place.
+#[derive(CubeLaunch, CubeType)]
+struct Upstream<'a, N: Size> {
+    gradient: &'a [Vector<f32, N>],
+    strides: Strides,
+    output: &'a [Vector<f32, N>],
+    log_sums: &'a [f32],
+    log_sums_gradient: &'a [f32],
+}
+
+/// What they write: the gradients of q `[batch, heads, queries, head_dim]`, k and v `[batch, key_heads, keys, ..]`.
+#[derive(CubeLaunch, CubeType)]
+struct Target<'a, N: Size> {
+    q: &'a mut [Vector<f32, N>],
+    k: &'a mut [Vector<f32, N>],
+    v: &'a mut [Vector<f32, N>],
+}
+
 /// Whether queries at positions see keys, pair by pair.
 #[cube]
 fn visible<P: Size>(

@@ -1,10 +1,9 @@
 //! What of a score belongs to its query, and the scores of a unit's pairs.
 
-use super::backward::Upstream;
 use super::memory::Memory;
 use super::products::columns;
 use super::tile::{Own, Tile, other_group, own_group};
-use super::{BiasKind, Plan, Read, UNITS_A_SIDE, bias_of, scale_of};
+use super::{BiasKind, Plan, Read, UNITS_A_SIDE, Upstream, bias_of, scale_of};
 use crate::attention::spec::NOTHING_SEEN;
 use crate::machine::gpu::start;
 use burn_cubecl::cubecl;

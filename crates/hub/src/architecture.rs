@@ -143,10 +143,17 @@ fn rotary(resolved: &Resolved, config: &rope::Config) -> (Architecture, Obstacle
         format!("it rotates every channel, not `fraction = {}` of them", config.fraction),
     ));
     let swiglu = model.feed_forward == FeedForwardKind::Swiglu;
+    let d = &resolved.dimensions;
+    // transformers 5 refuses others of these two, though `head_dim` says how wide a head is.
+    let uneven = obstacle(!d.width.is_multiple_of(d.heads), "its width is a multiple of its heads");
     match model.qk_norm {
         QkNorm::None if swiglu && model.qkv_bias => (Architecture::Qwen2, obstacles),
-        QkNorm::None if swiglu => (Architecture::Llama, obstacles),
+        QkNorm::None if swiglu => {
+            obstacles.push(uneven);
+            (Architecture::Llama, obstacles)
+        }
         QkNorm::None => {
+            obstacles.push(uneven);
             obstacles.push(no_bias(resolved));
             let known = [FeedForwardKind::Gelu, FeedForwardKind::ReluSquared].contains(&model.feed_forward);
             obstacles.push(obstacle(!known, "its `feed_forward` is `relu_squared` or `gelu`"));

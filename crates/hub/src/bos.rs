@@ -17,22 +17,42 @@ pub(crate) struct Begins {
 /// (`post_processor`) decides, and `add_bos_token` of `tokenizer_config.json` has no effect beside a `tokenizer.json`. That of
 /// transformers 4 decided for the classes of Llama and of GPT-NeoX.
 pub(crate) fn of_folder(folder: &Path) -> Result<Begins> {
-    let tokenizer: Option<Value> = file::read_text(&folder.join("tokenizer.json"))
-        .ok()
-        .and_then(|text| serde_json::from_str(&text).ok());
-    let leading = tokenizer.and_then(|json| Some(leading(json.get("post_processor")?))).unwrap_or_default();
+    let leading = before_a_text(&file::read_text(&folder.join("tokenizer.json")).unwrap_or_default());
     let token = leading.first().cloned();
     let note = several(&leading).or(disagrees(&leading, folder)?);
     Ok(Begins { token, note })
 }
 
+/// What is to be known where other programs put another token before a text than the run did, which began with `bos`.
+pub(crate) fn read_otherwise(tokenizer: &str, bos: &str) -> Option<String> {
+    let theirs = quoted(&before_a_text(tokenizer));
+    let ours = if bos.is_empty() { String::new() } else { format!("`{bos}`") };
+    let named = |tokens: &str| if tokens.is_empty() { "no token".to_owned() } else { tokens.to_owned() };
+    (theirs != ours).then(|| {
+        format!(
+            "its tokenizer.json puts {} before a text, as other programs do then, and the texts of this run had {} there (`data.bos`)",
+            named(&theirs),
+            named(&ours)
+        )
+    })
+}
+
+fn before_a_text(tokenizer: &str) -> Vec<String> {
+    let json: Option<Value> = serde_json::from_str(tokenizer).ok();
+    json.and_then(|json| Some(leading(json.get("post_processor")?))).unwrap_or_default()
+}
+
+fn quoted(tokens: &[String]) -> String {
+    tokens.iter().map(|token| format!("`{token}`")).collect::<Vec<_>>().join(", ")
+}
+
 fn several(leading: &[String]) -> Option<String> {
     let [first, _, ..] = leading else { return None };
-    let all = leading.iter().map(|token| format!("`{token}`")).collect::<Vec<_>>().join(", ");
     Some(format!(
-        "tokenizer.json puts {} tokens before a text ({all}), and `data.bos` holds one: `{first}` alone is taken, so losses are not \
+        "tokenizer.json puts {} tokens before a text ({}), and `data.bos` holds one: `{first}` alone is taken, so losses are not \
          those of programs that put all of them there",
-        leading.len()
+        leading.len(),
+        quoted(leading)
     ))
 }
 
@@ -153,6 +173,23 @@ mod tests {
             let Begins { token, note } = found(&two, None);
             assert_eq!(token.as_deref(), Some("<s>"));
             assert!(note.is_some_and(|note| note.contains("puts 2 tokens before a text (`<s>`, `<x>`)")));
+        }
+    }
+
+    #[test]
+    fn an_export_names_a_token_that_other_programs_put_elsewhere() {
+        let told = |names: &[&str], bos: &str| {
+            read_otherwise(&json!({ "post_processor": template(names) }).to_string(), bos)
+        };
+        assert_eq!([told(&[], ""), told(&["<s>"], "<s>"), read_otherwise("{}", "")], [None, None, None]);
+        for (names, bos, expected) in [
+            (&[][..], "<s>", ["puts no token before", "had `<s>` there"]),
+            (&["<s>"], "", ["puts `<s>` before", "had no token there"]),
+            (&["<s>"], "<b>", ["puts `<s>` before", "had `<b>` there"]),
+            (&["<s>", "<x>"], "<s>", ["puts `<s>`, `<x>` before", "had `<s>` there"]),
+        ] {
+            let note = told(names, bos).unwrap();
+            assert!(expected.iter().all(|part| note.contains(part)), "{note}");
         }
     }
 }

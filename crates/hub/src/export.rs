@@ -2,7 +2,7 @@
 
 use crate::architecture::Architecture;
 use crate::run_block::{self, FORMAT, RunBlock};
-use crate::{fields, scaling, tensors, weights};
+use crate::{bos, fields, scaling, tensors, weights};
 use longwave_core::file::sha256_of;
 use longwave_core::{Error, Result, file, written};
 use longwave_position::extensions::rope_parameters::Written;
@@ -22,6 +22,8 @@ pub struct Exported {
     pub obstacle: Option<String>,
     /// How other programs read it past the training length, where the files say so.
     pub scaling: Option<Written>,
+    /// Where other programs begin a text otherwise than the run did.
+    pub bos_note: Option<String>,
 }
 
 /// Writes a run's model to a new folder, or completes what was stopped there. `run` is the run's own folder, `document` its whole config. `scaling` is an
@@ -78,7 +80,8 @@ pub fn export(
     let contents: [&[u8]; 4] = [&bytes, tokenizer.as_bytes(), class.as_bytes(), described.as_bytes()];
     let files: Vec<_> = FILES.into_iter().zip(contents).collect();
     file::write_new_folder(folder, &files, NEW)?;
-    Ok(Exported { architecture, obstacle, scaling: written })
+    let bos_note = bos::read_otherwise(&tokenizer, &config.data.bos);
+    Ok(Exported { architecture, obstacle, scaling: written, bos_note })
 }
 
 /// The run of a folder whose weights are these bytes.

@@ -31,9 +31,13 @@ impl Fields {
         let (base, share) = self.rotation(default, 1.0)?;
         let (layers, width, heads) =
             (self.layers("num_hidden_layers")?, self.size("hidden_size")?, self.size("num_attention_heads")?);
-        // What is left out means as many as there are heads in a Llama, and a constant in the others.
+        // What is left out means as many as there are heads in a Llama, and a constant in the others; `null` means as many in all.
         let kv_heads = match architecture {
-            Architecture::Mistral | Architecture::Qwen2 | Architecture::SmolLm3 => None,
+            Architecture::Mistral | Architecture::Qwen2 | Architecture::SmolLm3
+                if !self.is_null("num_key_value_heads") =>
+            {
+                None
+            }
             _ => Some(heads),
         };
         let kv_heads = self.size_or("num_key_value_heads", kv_heads)?;

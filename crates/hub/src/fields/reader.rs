@@ -23,6 +23,11 @@ impl Fields {
         self.left.remove(key).filter(|value| !value.is_null())
     }
 
+    /// Whether the key is there, and says nothing.
+    pub(super) fn is_null(&self, key: &str) -> bool {
+        self.left.get(key).is_some_and(Value::is_null)
+    }
+
     pub(super) fn size(&mut self, key: &str) -> Result<usize> {
         self.size_or(key, None)
     }

@@ -237,10 +237,13 @@ fn scale(law: Law, key: &str, reading: &mut Reading, trained: &Reading, lengths:
     if any {
         return Ok(());
     }
-    let why = match trained.layers().iter().find(|layer| layer.log_n != LogN::Off) {
-        Some(layer) => {
-            format!("would scale the queries twice: the model was trained with `{}`", layer.log_n.key())
-        }
+    let law = |layer: &LayerReading| match (layer.log_n, layer.length_factor) {
+        (LogN::Off, None) => None,
+        (LogN::Off, Some(_)) => Some("temperature_law"),
+        (log_n, _) => Some(log_n.key()),
+    };
+    let why = match trained.layers().iter().find_map(law) {
+        Some(law) => format!("would scale the queries twice: the model was trained with `{law}`"),
         None => {
             "has nothing to scale: every layer was trained with a window, and sees no more keys in a longer text"
                 .to_owned()

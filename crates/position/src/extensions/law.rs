@@ -15,7 +15,7 @@
 
 use crate::encoding::check_not_below;
 use crate::extension::Lengths;
-use crate::reading::{LayerReading, LogN};
+use crate::reading::{LayerReading, LengthFactor, LogN};
 use longwave_core::Result;
 use longwave_core::config::{kind_and_rest, read, unknown_kind};
 use serde::{Deserialize, Serialize, Serializer};
@@ -99,12 +99,21 @@ impl Law {
     /// Scales a layer; says whether it could, since one that another law scales already would be scaled twice.
     pub(super) fn apply(self, layer: &mut LayerReading, lengths: Lengths, head_dim: usize) -> bool {
         let log_n = self.log_n(lengths.train, head_dim);
-        if layer.log_n != LogN::Off && layer.log_n != log_n {
+        let of_text = match self {
+            Self::OnePlusLog { c } => Some(LengthFactor { c, factor: 1.0 + c * lengths.scale().ln() }),
+            _ => None,
+        };
+        let is_same = |known: LengthFactor| of_text.is_some_and(|new| new.c.to_bits() == known.c.to_bits());
+        if (layer.log_n != LogN::Off && layer.log_n != log_n)
+            || layer.length_factor.is_some_and(|known| !is_same(known))
+        {
             return false;
         }
         layer.log_n = log_n;
-        if let Self::OnePlusLog { c } = self {
-            layer.logit_scale *= 1.0 + c * lengths.scale().ln();
+        if let Some(new) = of_text {
+            // The same law again is that of this text, in the place of the one before.
+            layer.logit_scale *= new.factor / layer.length_factor.map_or(1.0, |known| known.factor);
+            layer.length_factor = Some(new);
         }
         true
     }

@@ -39,6 +39,13 @@ pub struct LayerEncoding {
     pub layer: usize,
 }
 
+/// The factor `1 + c ln s` on q.k of a whole text.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LengthFactor {
+    pub c: f64,
+    pub factor: f64,
+}
+
 /// How one layer reads positions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LayerReading {
@@ -52,6 +59,8 @@ pub struct LayerReading {
     pub log_n: LogN,
     /// Multiplies q.k, beside `1 / sqrt(head_dim)`; what encodings add to the logits stays as it is.
     pub logit_scale: f64,
+    /// What of it follows from the length of the text, by a law.
+    pub length_factor: Option<LengthFactor>,
     /// Divides the logits, all that goes into the softmax: the scaled q.k and what encodings make of it and add.
     pub temperature: Temperature,
     /// Which row of the trained factors of heads is the layer's, where it has some.

@@ -245,6 +245,7 @@ impl PositionConfig {
                         other => other,
                     },
                     logit_scale: 1.0,
+                    length_factor: None,
                     temperature: Temperature::default(),
                     head_scale: None,
                 });

@@ -140,6 +140,14 @@ fn a_config_alone_says_what_its_model_takes() {
     insta::assert_snapshot!("check_of_135_million", check("smol", &smol.to_string(), &[]));
     let shorter = check("smol", &smol.to_string(), &["--set", "train.length=1024"]);
     assert!(shorter.contains("training length 1,024") && shorter.contains("8L = 8,192"), "{shorter}");
+    // `null` is as many as there are heads, where a key that is left out is a constant.
+    let mut mistral = smol.as_object().unwrap().clone();
+    mistral.insert("model_type".to_owned(), json!("mistral"));
+    mistral.insert("num_key_value_heads".to_owned(), Value::Null);
+    check("mistral", &Value::Object(mistral.clone()).to_string(), &[]);
+    mistral.remove("num_key_value_heads");
+    project.write("mistral/config.json", &Value::Object(mistral).to_string());
+    project.refuses(2, &["import", "mistral", "--check"], &["`num_key_value_heads` is missing"]);
     // Sizes whose weights do not fit are rejected, here as in every command.
     if available().is_none_or(|free| free > 6 << 30) {
         insta::assert_snapshot!(
@@ -332,7 +340,10 @@ fn texts_begin_with_the_token_that_the_tokenizer_asks_for() {
     let table = project.ok(&["report", "runs/begun", "--format", "text"]).stdout;
     assert!(table.contains(&format!("; every text begins with `{bos}`")), "{table}");
     project.ok(&["generate", "runs/begun", "--max-tokens", "2"]);
-    project.ok(&["export", "runs/begun", "out"]);
+    // Its file puts the token there for other programs, and would for a run that was read without it.
+    assert!(!project.ok(&["export", "runs/begun", "out"]).stderr.contains("before a text"));
+    let told = project.ok(&["export", "runs/bare", "bare"]).stderr;
+    assert!(told.contains(&format!("puts `{bos}` before a text")), "{told}");
     let class = project.json("out/tokenizer_config.json");
     assert_eq!((&class["bos_token"], &class["add_bos_token"]), (&json!(bos), &json!(true)));
 }

@@ -2,6 +2,7 @@
 
 use super::{LAYER_NORM, Made, SWIGLU, edit, imported, logits};
 use crate::common::models::distance;
+use crate::common::{Project, set};
 use burn::tensor::Device;
 use longwave_hub::{Architecture, tensors};
 use longwave_train::FileScaling;
@@ -36,6 +37,15 @@ fn what_no_published_architecture_computes_is_said() {
     ] {
         assert!(told(position, model).contains(part), "{position} {model}: {}", told(position, model));
     }
+}
+
+/// transformers 5 refuses a Llama whose heads do not divide its width, though they have a width of their own.
+#[test]
+fn heads_that_do_not_divide_the_width_are_those_of_no_llama() {
+    let project = Project::new();
+    project.train(&set(&["model.heads=3", "model.head_dim=8", "train.steps=1", "evaluate=[]"]));
+    let told = project.ok(&["export", "runs/small-0", "out"]).stderr;
+    assert!(told.contains("`arcee` is nearest, but its width is a multiple of its heads"), "{told}");
 }
 
 #[test]

@@ -318,6 +318,11 @@ impl Source {
                 attn_factor * factor
             )));
         }
+        if self.by_kind && self.keys.get("truncate") == Some(&Json::Bool(false)) {
+            let why = "transformers does not read it in an object for each kind of layer, and rounds the ramp to whole bands there";
+            return Err(Error::value(&self.key("truncate"), "false", why)
+                .hint("write one object for all layers, or what the model was trained with"));
+        }
         Ok(json!({
             "kind": "yarn", "scale": scale, "attention_factor": given, "mscale": scales[0],
             "mscale_all_dim": scales[1], "alpha": truthy("beta_slow")?, "beta": truthy("beta_fast")?,

@@ -38,7 +38,9 @@ pub fn of_model(config: &Map<String, Json>) -> Result<Rotary> {
     if kind == "dynamic" {
         return Ok(Rotary { base, share, counts_from: longest.or(original), scaled_to: longest, scaling });
     }
-    let scaled_to = match original {
+    // What transformers takes for the length before scaling where the file leaves it out. `linear` has none.
+    let before = original.or_else(|| longest.filter(|_| kind != "linear"));
+    let scaled_to = match before {
         Some(original) if longest.is_none_or(|longest| longest <= original) => {
             Some((source.factor(kind)? * original as f64).round() as usize)
         }
@@ -66,4 +68,46 @@ pub fn check_names(config: &Map<String, Json>, base: f64, share: f64) -> Result<
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn rotary(holder: &str, object: &Json) -> Result<Rotary> {
+        let config = json!({ "max_position_embeddings": 128, "rope_theta": 1e4, holder: object });
+        of_model(config.as_object().unwrap())
+    }
+
+    /// transformers 5 takes `max_position_embeddings` for `original_max_position_embeddings` where the file leaves that out.
+    #[test]
+    fn the_longest_text_is_that_before_scaling_where_no_other_is_said() {
+        let bands = || json!([2.0; 16]);
+        for object in [
+            json!({ "rope_type": "yarn", "factor": 4.0 }),
+            json!({ "rope_type": "longrope", "factor": 4.0, "long_factor": bands(), "short_factor": bands() }),
+            json!({ "rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0 }),
+        ] {
+            for (original, lengths) in [(None, (128, 512)), (Some(128), (128, 512)), (Some(32), (32, 128))] {
+                let mut object = object.clone();
+                if let Some(original) = original {
+                    object["original_max_position_embeddings"] = json!(original);
+                }
+                let read = rotary("rope_scaling", &object).unwrap();
+                assert_eq!((read.counts_from, read.scaled_to), (Some(lengths.0), Some(lengths.1)), "{object}");
+            }
+        }
+        let linear = rotary("rope_scaling", &json!({ "rope_type": "linear", "factor": 4.0 })).unwrap();
+        assert_eq!((linear.counts_from, linear.scaled_to), (Some(128), Some(128)));
+    }
+
+    #[test]
+    fn a_ramp_by_kind_of_layer_is_rounded() {
+        let yarn = |truncate: bool| json!({ "rope_type": "yarn", "factor": 4.0, "truncate": truncate });
+        let by_kind = |truncate: bool| rotary("rope_parameters", &json!({ "full_attention": yarn(truncate) }));
+        assert!(by_kind(true).is_ok() && rotary("rope_parameters", &yarn(false)).is_ok());
+        let error = by_kind(false).unwrap_err();
+        assert!(error.message().contains("truncate = false") && error.hint_text().is_some(), "{error}");
+    }
 }

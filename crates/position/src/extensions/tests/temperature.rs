@@ -82,13 +82,15 @@ fn the_law_of_a_stage_stays() {
         "temperature_law = { kind = 'log_shift', a = 50 }",
         "temperature_law = 'info'",
         "temperature_law = 'entropy'",
+        "temperature_law = { kind = 'one_plus_log', c = 0.4 }",
+        "temperature_law = { kind = 'one_plus_log', c = 0.1 }",
     ];
     for (index, first) in laws.iter().enumerate() {
         let stage = of(first).apply(&rope(), LENGTHS).unwrap();
         let key = if index == 0 { "log_n" } else { "temperature_law" };
         let why = format!("would scale the queries twice: the model was trained with `{key}`");
-        for other in laws.iter().chain(&["temperature_law = { kind = 'one_plus_log', c = 0.4 }"]) {
-            if first == other {
+        for other in laws {
+            if *first == other {
                 let again = of(other).apply(&stage, LENGTHS).unwrap();
                 assert_eq!(again.layers(), stage.layers(), "{first}");
                 continue;
@@ -103,6 +105,13 @@ fn the_law_of_a_stage_stays() {
         let linear = extension("'linear'").apply(&stage, LENGTHS).unwrap();
         assert_eq!(linear.layer(1).log_n, stage.layer(1).log_n, "{first}");
     }
+    // `1 + c ln s` of 4L in a stage, and of 8L in a text, as one law: at 8L its factor is 1 + 0.4 ln 8 and no product.
+    let stage = of(laws[4]).apply(&rope(), LENGTHS).unwrap();
+    let longer = Lengths { length: 8 * TRAIN, ..LENGTHS };
+    let scale = |read: &Reading| read.layer(1).logit_scale;
+    assert!((scale(&stage) - 1.554_518).abs() < 1e-6);
+    assert!((scale(&of(laws[4]).apply(&stage, longer).unwrap()) - 1.831_777).abs() < 1e-6);
+    assert_eq!(scale(&extension("'direct'").apply(&stage, longer).unwrap()), scale(&stage));
     // Layers that the stage left as they were have no law yet.
     let stage = of("log_n = true, layers = [0]").apply(&rope(), LENGTHS).unwrap();
     let read = of("temperature_law = 'info'").apply(&stage, LENGTHS).unwrap();

@@ -37,7 +37,11 @@ pub(crate) const FIRST: [(&str, ColumnType, &str); 21] = [
     ("protocol", Text, "which windows were read, and which of their tokens were scored"),
     ("corpus", Text, "the corpus as written in the config, or the task"),
     ("corpus_hash", Text, "hash of the text where it is not the corpus of the run's config"),
-    ("text_hash", Text, "hash of the text that was read: equal texts have equal hashes, wherever they lie"),
+    (
+        "text_hash",
+        Text,
+        "hash of the text that was read, or of what the task asks: equal texts have equal hashes, wherever they lie",
+    ),
     ("split", Text, "`train`, `valid` or `test`"),
     (
         "key_tokens",

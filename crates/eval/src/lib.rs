@@ -64,7 +64,7 @@ pub use evaluation::{Evaluation, notes_of_other_texts};
 pub use key_tokens::KeyTokens;
 pub use longwave_core::registry::Registered;
 pub use longwave_data::{Scoring, Split};
-pub use longwave_train::Validated;
+pub use longwave_train::{Run, Validated};
 pub use measure::{Subject, evaluate};
 pub use metrics::{DocumentSums, Metric, PositionRow, PositionTally, Score, Tally};
 pub use parts::Parts;

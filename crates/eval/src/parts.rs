@@ -13,6 +13,8 @@ use crate::plan::{Plan, Window};
 use crate::source::Source;
 use crate::text::Material;
 use longwave_core::Result;
+use std::iter::once;
+use std::ops::Range;
 
 /// The fewest windows of a block, and how often its tokens hold the longest window at least.
 pub const WINDOWS: usize = 16;
@@ -64,12 +66,22 @@ impl Parts {
         if self.are_blocks() { self.cuts.len() + 1 } else { documents }
     }
 
+    /// The part of a window's first target.
     pub fn of_window(&self, window: &Window) -> usize {
         if self.are_blocks() {
             self.cuts.partition_point(|cut| *cut <= window.first)
         } else {
             window.document
         }
+    }
+
+    /// A window's targets by the part that each is in: a window that goes over the edge of a block has some in either, whatever it is
+    /// cut into elsewhere.
+    pub fn of_targets(&self, window: &Window) -> Vec<(usize, Range<usize>)> {
+        let inside = self.cuts.iter().copied().filter(|cut| (window.first + 1..window.end).contains(cut));
+        let edges: Vec<usize> = once(window.first).chain(inside).chain(once(window.end)).collect();
+        let parts = self.of_window(window)..;
+        parts.zip(edges.windows(2)).map(|(part, edges)| (part, edges[0]..edges[1])).collect()
     }
 }
 
@@ -93,13 +105,25 @@ mod tests {
         assert_eq!(sizes, [18, 19]);
         // The same targets are in the same block at every length, and where the context is cut.
         let dealt = |plan: &Plan| -> Vec<(usize, usize)> {
-            let of = |window: &Window| {
-                (window.first..window.end).map(|target| (target, parts.of_window(window))).collect()
-            };
-            plan.windows.iter().flat_map::<Vec<_>, _>(of).collect()
+            let of = |window: &Window| parts.of_targets(window);
+            let targets = |(part, targets): (usize, Range<usize>)| targets.map(move |target| (target, part));
+            plan.windows.iter().flat_map(of).flat_map(targets).collect()
         };
         assert_eq!(dealt(&plan(8)), dealt(&plan(32)));
         assert_eq!(dealt(&truncate(&plan(32), 8, false)), dealt(&plan(32)));
+        // So are those of windows that go over the edge of a block. Every target is scored once here, in windows of 32 and of 24.
+        let whole = |length| fixed_target(&[37 * 32 + 1], length, length, length, length, None);
+        let parts = Parts::of_windows(&whole(32), 32);
+        let dealt = |plan: &Plan| -> Vec<usize> {
+            let mut sizes = vec![0; parts.count(1)];
+            for (part, targets) in plan.windows.iter().flat_map(|window| parts.of_targets(window)) {
+                sizes[part] += targets.len();
+            }
+            sizes
+        };
+        assert_eq!(dealt(&whole(32)), [18 * 32, 19 * 32]);
+        // 49 windows of 24: the last 8 tokens are left out.
+        assert_eq!(dealt(&whole(24)), [18 * 32, 19 * 32 - 8]);
     }
 
     #[test]

@@ -52,13 +52,11 @@ impl Scorer<'_> {
         let count = parts.count(self.text.lengths().len());
         let mut tally = Tally::new(count, plan.skipped_documents).of_blocks(parts.are_blocks());
         for (window, scores) in plan.windows.iter().zip(scores) {
-            let targets = window.first..window.end;
-            let scored: Vec<Score> = self
-                .text
-                .scored(window.document, targets.clone())
-                .map(|token| scores[token - window.first])
-                .collect();
-            tally.add(parts.of_window(window), &scored, self.text.bytes(window.document, targets));
+            for (part, targets) in parts.of_targets(window) {
+                let scored = self.text.scored(window.document, targets.clone());
+                let scored: Vec<Score> = scored.map(|token| scores[token - window.first]).collect();
+                tally.add(part, &scored, self.text.bytes(window.document, targets));
+            }
         }
         tally
     }

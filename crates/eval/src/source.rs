@@ -17,7 +17,7 @@ pub struct Source<'a> {
     pub name: String,
     /// Identifies other text than the corpus of the run's config.
     pub hash: Option<String>,
-    /// Identifies the text whoever reads it, see [`Dataset::text_hash`].
+    /// Identifies the text whoever reads it, see [`Dataset::text_hash`], or the run's task, see [`TaskConfig::hash`].
     pub text_hash: Option<String>,
     pub notes: Vec<Note>,
 }
@@ -28,10 +28,11 @@ impl<'a> Source<'a> {
         Ok(match corpus {
             None => {
                 dataset.check_text()?;
-                let text_hash = dataset.text_hash(split).map(str::to_owned);
                 let (tokens, name) = (dataset.tokens(split).clone(), dataset.name());
                 let notes = dataset.notes();
                 let task = dataset.task().cloned();
+                let of_task = task.as_ref().map(TaskConfig::hash).transpose()?;
+                let text_hash = of_task.or_else(|| dataset.text_hash(split).map(str::to_owned));
                 Self { dataset, tokens, split, task, name, hash: None, text_hash, notes }
             }
             Some(corpus) => {

@@ -4,6 +4,8 @@ use crate::block::Block;
 use longwave_eval::text::Material;
 use longwave_eval::{Metric, ResultRow};
 
+const OTHER_TASK: &str =
+    "the runs were asked different questions, whose numbers do not compare: their `data.task` differs";
 const OTHER_TEXT: &str = "the runs read different texts, whose numbers do not compare: `longwave eval RUN --corpus PATH` reads one text with each";
 
 impl Block<'_> {
@@ -16,10 +18,11 @@ impl Block<'_> {
 
     /// Whether two runs scored other tokens at one length, since their tokenizers or their texts differ.
     pub fn scores_other_tokens(&self) -> bool {
-        self.are_apart(|a, b| !a.same_tokens(b))
+        // A task that is asked in several ways has other tokens each time, and its answers are compared all the same.
+        !self.is_of_task() && self.are_apart(|a, b| !a.same_tokens(b))
     }
 
-    /// Whether two runs read other text at one length.
+    /// Whether two runs read other text at one length, or were asked another task.
     pub fn reads_other_text(&self) -> bool {
         self.are_apart(|a, b| !a.same_text(b))
     }
@@ -34,7 +37,7 @@ impl Block<'_> {
     pub(crate) fn obstacle(&self, metric: Metric) -> Option<String> {
         metric.better()?;
         if self.reads_other_text() {
-            return Some(OTHER_TEXT.to_owned());
+            return Some(if self.is_of_task() { OTHER_TASK } else { OTHER_TEXT }.to_owned());
         }
         (!metric.spans_tokenizers() && self.scores_other_tokens()).then(|| {
             let what = match metric {
@@ -53,16 +56,18 @@ impl Block<'_> {
             && self.rows().any(|row| row.value(Metric::BitsPerByte).is_some())
     }
 
-    /// Whether two runs are so at one length. A task that is asked in several ways has other tokens each time, and its answers
-    /// are compared all the same.
+    fn is_of_task(&self) -> bool {
+        self.settings.protocol.material() == Material::Answers
+    }
+
+    /// Whether two runs are so at one length.
     fn are_apart(&self, is_so: impl Fn(&ResultRow, &ResultRow) -> bool) -> bool {
-        let of_text = self.settings.protocol.material() != Material::Answers;
         let at = |length: &usize| {
             let mut rows = self.lines.iter().filter_map(|line| line.rows.get(length)).flatten();
             let first = rows.next()?;
             Some(rows.any(|row| row.config_hash != first.config_hash && is_so(first, row)))
         };
-        of_text && self.lengths.iter().filter_map(at).any(|is_apart| is_apart)
+        self.lengths.iter().filter_map(at).any(|is_apart| is_apart)
     }
 }
 
@@ -161,6 +166,10 @@ mod tests {
             row.tokens = tokens;
         }
         assert!(alike(&asked));
+        asked[1].text_hash = Some("0e".into());
+        assert!(!alike(&asked), "another task");
+        let tables = Table::all(&blocks(&asked)[0]);
+        assert!(tables.iter().all(|table| table.notes[0] == OTHER_TASK), "{:?}", tables[0].notes);
         let of_documents = |tokens: [u64; 2]| ResultRow {
             per_document: Some(DocumentSums::new(tokens.to_vec())),
             ..row(if tokens[0] == 1 { "a" } else { "b" }, "direct", 128, 5.0, 2)

@@ -13,16 +13,19 @@ use toml::Value;
 /// Why a metric of two rows cannot be compared, where it cannot.
 pub fn obstacle(a: &ResultRow, b: &ResultRow, metric: Metric) -> Option<Error> {
     let named = |row: &ResultRow| row.corpus.clone().unwrap_or_else(|| "an unnamed text".to_owned());
+    let of_task = [a, b].iter().all(|row| row.settings.protocol.material() == Material::Answers);
     if !a.same_text(b) {
-        return Some(
-            Error::failed(format!("the two runs read different text: `{}` and `{}`", named(a), named(b)))
-                .hint("read both on one text: `longwave eval RUN --corpus PATH`"),
-        );
+        let (a, b) = (named(a), named(b));
+        return Some(if of_task {
+            Error::failed(format!("the two runs were asked different questions: those of `{a}` and of `{b}`"))
+                .hint("their `data.task` must be the same, `sizes` and `score` aside")
+        } else {
+            Error::failed(format!("the two runs read different text: `{a}` and `{b}`"))
+                .hint("read both on one text: `longwave eval RUN --corpus PATH`")
+        });
     }
     // A task asks other sequences at another length; how many are right is asked of both alike.
-    let asks_alike = metric.is_share()
-        && a.settings.length != b.settings.length
-        && [a, b].iter().all(|row| row.settings.protocol.material() == Material::Answers);
+    let asks_alike = metric.is_share() && a.settings.length != b.settings.length && of_task;
     (!metric.spans_tokenizers() && !asks_alike && !a.same_tokens(b)).then(|| {
         Error::failed(format!(
             "the two runs scored different tokens of `{}` at length {}: {} tokens of {} bytes, and {} of {}",

@@ -50,6 +50,36 @@ fn every_kind_trains_and_is_asked() {
     }
 }
 
+/// Which questions are asked follows from the task, and how long training sequences are changes none.
+#[test]
+fn answers_to_other_questions_are_not_compared() {
+    let project = project("kind = \"copy\"", "");
+    let train = |name: &str, task: &str| {
+        let task = format!("data.task={{ kind = \"copy\", {task} }}");
+        project.train(&["--set", "train.steps=1", "--set", &task, "--out", name]);
+    };
+    for (name, task) in [
+        ("one", "alphabet = 8"),
+        ("letters", "alphabet = 4"),
+        ("seed", "alphabet = 8, seed = 1"),
+        ("sizes", "alphabet = 8, sizes = \"full\""),
+    ] {
+        train(name, task);
+    }
+    for other in ["letters", "seed"] {
+        let asked =
+            ["the two runs were asked different questions: those of `copy` and of `copy`", "`data.task`"];
+        project.refuses(1, &["compare", "one", other], &asked);
+    }
+    project.ok(&["compare", "one", "sizes"]);
+    std::fs::create_dir(project.path("both")).unwrap();
+    for name in ["one", "letters"] {
+        std::fs::rename(project.path(name), project.path("both").join(name)).unwrap();
+    }
+    let told = project.ok(&["report", "both", "--format", "text"]).stdout;
+    assert!(told.contains("the runs were asked different questions"), "{told}");
+}
+
 #[test]
 fn every_answer_or_the_last_is_scored() {
     let blocks =

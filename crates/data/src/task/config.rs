@@ -4,6 +4,7 @@ use super::haystack::{self, Filler};
 use super::kind::TaskKind;
 use super::{LETTERS, mqar, names, recall};
 use longwave_core::config::read;
+use longwave_core::file::sha256_of;
 use longwave_core::{Error, Result, written};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -62,7 +63,7 @@ pub struct TaskConfig {
     /// `flip_flop`: the share of the instructions that are to be ignored; of the others half write and half read. Default: 0.8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ignore: Option<f64>,
-    /// `mqar`: key-value pairs; shorter training sequences have as many as fit beside their questions. Default: 8.
+    /// `mqar`: key-value pairs; shorter training sequences have as many as fill half of them. Default: 8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pairs: Option<usize>,
     /// `mqar`: the share of a sequence that pairs fill, in the place of their number.
@@ -111,6 +112,12 @@ impl TaskConfig {
             .ok()
             .and_then(|name| name.as_str().map(str::to_owned))
             .unwrap_or_default()
+    }
+
+    /// Identifies the questions, whoever asks them: neither how long training sequences are changes them, nor which answers are scored.
+    pub fn hash(&self) -> Result<String> {
+        let asked = Self { sizes: Sizes::default(), score: None, ..self.clone() };
+        Ok(sha256_of(written::toml("`data.task`", &asked)?.as_bytes()))
     }
 
     /// The task with other values of some keys, checked; `section` is the place of these in the file.
@@ -265,8 +272,9 @@ impl TaskConfig {
         }
         let most = recall::most_pairs(self.symbols());
         if self.kind == TaskKind::AssocRecall && recall::pairs(tokens) > most {
-            let allowed =
-                format!("`assoc_recall` has {most} keys, enough for {} tokens", recall::tokens(most));
+            // A sequence has one token more than the model reads of it.
+            let longest = recall::tokens(most) - 1;
+            let allowed = format!("`assoc_recall` has {most} keys, enough for a length of {longest}");
             return Err(Error::value(key, length, allowed).hint("use a shorter length, or `dup_key_recall`"));
         }
         let form = self.mqar();

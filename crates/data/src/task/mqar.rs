@@ -4,8 +4,8 @@
 //! follow a power law, so that most questions come soon. The place of a question is drawn with a chance of `1 / n` for the n-th
 //! place, their law `n^(a - 1)` with `a = 0.01` but for the exponent. Here the last question ends the text, so that a longer text always
 //! asks further back, and blanks stand between questions, where the paper has random symbols. Answers are part of the text: were every
-//! key asked for, the last answers would follow from the others without recall, and small models learn that first. So half of the
-//! keys are asked for unless `queries` says otherwise. With `fill` the pairs take a share of the text, and with longer keys and values it is the recall of several
+//! key asked for, the last answers would follow from the others without recall, and small models learn that first. So four
+//! keys are asked for, of eight, unless `queries` or `pairs` says otherwise. With `fill` the pairs take a share of the text, and with longer keys and values it is the recall of several
 //! tokens of Vasylenko et al. 2025 (arXiv:2506.16640): `fill = 0.8`, `key_len = 2`, `value_len = 2`, 4 questions.
 
 use super::{Episode, TaskConfig, digit, distinct};

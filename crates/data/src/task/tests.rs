@@ -290,6 +290,10 @@ fn questions_are_those_of_every_run() {
 #[test]
 fn a_sequence_has_no_more_pairs_than_keys() {
     let assoc = TaskConfig::new(TaskKind::AssocRecall);
+    // Pairs of two keys: 26 * 26 of them, four tokens each, and the question and its answer. All but the last token is read.
+    assert!(assoc.check_length("train.length", 2710).is_ok());
+    let error = assoc.check_length("train.length", 2711).unwrap_err();
+    assert!(error.message().contains("676 keys, enough for a length of 2710"), "{error}");
     assoc.check_length("x", recall::tokens(676) - 1).unwrap();
     let error = assoc.check_length("x", recall::tokens(676)).unwrap_err();
     assert!(error.message().contains("676 keys"), "{error}");

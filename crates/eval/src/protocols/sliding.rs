@@ -39,6 +39,13 @@ impl Rules for Sliding {
         Ok(block.keys.clone().with(STRIDE, stride))
     }
 
+    fn at_one_length(&self, keys: &Keys, length: usize) -> std::result::Result<Keys, &'static str> {
+        if keys.at(STRIDE) > length {
+            return Err("it must be at least `stride`");
+        }
+        Ok(keys.clone().with(MAX_LENGTH, length))
+    }
+
     fn plan(&self, keys: &Keys, length: usize, documents: &Documents<'_>) -> Plan {
         let (stride, max_length) = (keys.at(STRIDE), keys.at(MAX_LENGTH));
         let advances = keys.windows_per_document().map_or(usize::MAX, |limit| limit - 1);
@@ -89,6 +96,14 @@ pub fn sliding(documents: &[usize], length: usize, stride: usize) -> Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A search reads windows of one length alone.
+    #[test]
+    fn one_length_holds_the_stride() {
+        let keys = Keys::of(&[("stride", 64), ("max_length", 256)]);
+        assert_eq!(Sliding.at_one_length(&keys, 64), Ok(keys.clone().with(MAX_LENGTH, 64)));
+        assert_eq!(Sliding.at_one_length(&keys, 63), Err("it must be at least `stride`"));
+    }
 
     #[test]
     fn sliding_scores_every_token_once_and_keeps_its_context() {

@@ -96,8 +96,8 @@ pub struct ResultRow {
     /// The corpus that was read, as written, or the task; absent from rows of other programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub corpus: Option<String>,
-    /// SHA-256 of the text of the split, wherever it lay and however it was tokenized; absent of a task, and from rows of
-    /// other programs.
+    /// SHA-256 of the text of the split, wherever it lay and however it was tokenized; of a task, of what it asks; absent from
+    /// rows of other programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text_hash: Option<String>,
     /// The file of key tokens as written, where these alone were scored.

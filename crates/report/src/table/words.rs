@@ -4,6 +4,7 @@ use super::chance::{CHANCE, is_chance};
 use super::order::length_of_order;
 use super::{Cell, Spread, TableRow};
 use crate::block::{Block, Line, multiple};
+use longwave_core::in_order::distinct;
 use longwave_eval::label::assigned;
 use longwave_eval::metrics::DocumentSums;
 use longwave_eval::parts::WINDOWS;
@@ -30,9 +31,10 @@ fn split_of(block: &Block) -> String {
 
 fn text_and_split(block: &Block) -> String {
     let settings = &block.settings;
-    let corpus = block.rows().next().and_then(|row| row.corpus.as_deref()).unwrap_or_default();
+    let named = distinct(block.rows().filter_map(|row| row.corpus.as_deref()));
+    let corpus = named.first().copied().unwrap_or_default();
     if has_answers(settings) {
-        format!(" {corpus}, {} split", settings.split)
+        format!(" {}, {} split", named.join(" and "), settings.split)
     } else if settings.corpus_hash.is_some() {
         format!(", {} split of {corpus}", settings.split)
     } else {

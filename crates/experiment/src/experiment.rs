@@ -232,7 +232,15 @@ fn notes_on_validation(run: &Run, step: u64, evaluations: &[Evaluation]) -> Resu
         }
     };
     let earlier = validated.earlier().map(|sentence| format!("{sentence}; {hint}"));
-    Ok(stopped.into_iter().chain(earlier).collect())
+    let others =
+        evaluations.iter().any(Evaluation::reads_best) && !run.config.was_validated_as_said(&run.folder)?;
+    let others = others.then(|| {
+        format!(
+            "the run was validated at other steps than its `validate_every` says now: the best is the best of those, step {}",
+            best.step
+        )
+    });
+    Ok(stopped.into_iter().chain(earlier).chain(others).collect())
 }
 
 /// Checks that the text is enough for every evaluation and every stage.

@@ -110,6 +110,23 @@ fn the_last_step_has_the_final_ratio_of_the_peak() {
     }
 }
 
+/// A schedule of as many steps as there are is the schedule as it is, and part of the config all the same.
+#[test]
+fn a_run_whose_schedule_has_all_of_its_steps_is_resumed() {
+    let project = Project::new();
+    for (folder, changes) in [
+        ("cosine", ["train.steps=6", "train.schedule_steps=6", "train.warmup=1"]),
+        ("wsd", ["train.schedule=wsd", "train.schedule_steps=4", "train.warmup=1"]),
+    ] {
+        whole(&project, &format!("{folder}-whole"), &changes);
+        assert_eq!(train_until(&project, folder, 3, &changes), Outcome::Interrupted);
+        whole(&project, folder, &changes);
+        assert!(same(&project.path(folder).join(LAST), &project.path(&format!("{folder}-whole")).join(LAST)));
+        let again = [&set(&changes)[..], &["--out", folder, "--resume"]].concat();
+        assert!(project.train(&again).stderr.contains("training is finished at step 6"), "{folder}");
+    }
+}
+
 /// Wherever a longer run is stopped or killed, it goes on to the same bits.
 #[test]
 fn a_longer_run_is_resumed_as_any_other() {

@@ -1,7 +1,7 @@
 //! The step of the best validation: it is named where it was better than the end, read in its place, and waited for.
 
 use crate::common::trainer::{metrics, train_until};
-use crate::common::{Project, same, set};
+use crate::common::{CONFIG, Project, same, set};
 use longwave_train::{Checkpoint, Outcome};
 use serde_json::Value;
 
@@ -198,4 +198,57 @@ fn what_has_no_validation_or_no_end_is_refused() {
         "other_validations_for_a_patience",
         project.refused(2, &[&arguments, &set(&often)[..]].concat())
     );
+}
+
+/// However `validate_every` is written: what counts is at which steps a run is validated.
+#[test]
+fn a_patient_run_is_made_longer_and_found_again() {
+    let project = project();
+    project.write("small.toml", &CONFIG.replace("validate_every = 3\n", ""));
+    let patient = ["evaluate=[]", "train.patience=9", "train.steps=10"];
+    let trained = |steps: &str, more: &[&str]| {
+        let changes = [&patient[..2], &[steps], more].concat();
+        project.train(&[&set(&changes)[..], &["--resume"]].concat()).stderr
+    };
+    project.train(&set(&patient));
+    assert!(
+        trained("train.steps=10", &["train.validate_every=1"]).contains("training is finished at step 10")
+    );
+    assert!(trained("train.steps=15", &[]).contains("resuming after step 10"));
+    for more in [&[][..], &["train.validate_every=1"]] {
+        assert!(trained("train.steps=15", more).contains("training is finished at step 15"), "{more:?}");
+    }
+}
+
+/// The validation at the end of a run is none of a longer one, unless it has a validation there.
+#[test]
+fn a_patient_run_that_is_made_longer_waits_as_one_of_that_length() {
+    let project = project();
+    let keys = ["evaluate=[]", "train.patience=20", "train.validate_every=8", "train.schedule_steps=50"];
+    let train = |folder: &str, steps: &str, more: &[&str]| {
+        let changes = [&keys[..], &["train.learning_rate=0.01", steps]].concat();
+        project.train(&[&set(&changes)[..], &["--out", folder], more].concat()).stderr
+    };
+    train("whole", "train.steps=70", &[]);
+    train("grown", "train.steps=50", &[]);
+    let validated = validations(&project, "grown");
+    assert!(validated.last().unwrap().0 == 50 && best(&validated).0 < 50, "{validated:?}");
+    let told = train("grown", "train.steps=70", &["--resume"]);
+    assert!(told.contains("resuming after step 48"), "{told}");
+    assert_eq!(validations(&project, "grown"), validations(&project, "whole"));
+    assert!(same(&project.path("grown").join(LAST), &project.path("whole").join(LAST)));
+}
+
+#[test]
+fn the_best_of_validations_at_other_steps_is_called_so() {
+    let project = project();
+    let best = ["evaluate.0.checkpoints=best", "train.validate_every=5"];
+    train(&project, &best, &[]);
+    let told = train(&project, &["evaluate.0.checkpoints=best", "train.validate_every=20"], &["--resume"]);
+    assert!(
+        told.contains("the run was validated at other steps than its `validate_every` says now"),
+        "{told}"
+    );
+    let told = train(&project, &best, &["--resume"]);
+    assert!(!told.contains("validated at other steps"), "{told}");
 }

@@ -11,7 +11,7 @@ use std::fmt;
 pub enum Steps {
     /// So many steps.
     Count(u64),
-    /// This share of `train.steps`, rounded; below 1.
+    /// This share of them, rounded; below 1.
     Share(f64),
 }
 

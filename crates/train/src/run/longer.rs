@@ -4,6 +4,7 @@
 //! it was made for and stays at its last rate, so nothing is trained again. `wsd` keeps its warm-up and decays at its new
 //! end, so it goes on from before its decay. Either is what a run with this `schedule_steps` trains from the first step.
 
+use super::shared::best_weights;
 use super::{Run, Start};
 use crate::checkpoint::Checkpoint;
 use crate::config::{ScheduleKind, TrainConfig};
@@ -19,14 +20,17 @@ pub(super) fn keep_schedules(old: &RunConfig, config: &mut RunConfig) {
         if now.schedule_steps.is_none() && (before.schedule_steps.is_some() || before.steps != now.steps) {
             now.schedule_steps = Some(before.planned_steps());
         }
-        // Validations at other steps would end it elsewhere.
-        if now.patience.is_some() && now.validate_every.is_none() && before.steps != now.steps {
-            now.validate_every = Some(before.validate_every());
+        // Validations at other steps would end it elsewhere, and how their distance is written is part of the run's identity.
+        if now.patience.is_some() {
+            let every = now.validate_every.unwrap_or_else(|| before.validate_every());
+            let is_same = (every, now.steps) == (before.validate_every(), before.steps);
+            now.validate_every = if is_same { before.validate_every } else { Some(every) };
         }
-        // What changes no rate is no part of the run's identity.
+        // What changes no rate is no part of the run's identity, unless it was written there.
         let without = TrainConfig { schedule_steps: None, ..now.clone() };
         let changes = Schedule::new(&without) != Schedule::new(now);
-        now.schedule_steps = now.schedule_steps.filter(|_| changes);
+        now.schedule_steps =
+            now.schedule_steps.filter(|steps| changes || before.schedule_steps == Some(*steps));
     }
 }
 
@@ -93,7 +97,15 @@ impl Run {
             );
         }
         let agree = old.steps_before(stage) + Schedule::new(before).agreement(&Schedule::new(now));
-        let accepts = |_, checkpoint: &Checkpoint| checkpoint.meta.step <= agree;
+        // The patience counts validations, of which the old end may be one that the longer run does not make.
+        let is_validated = |checkpoint: &Checkpoint| {
+            let meta = &checkpoint.meta;
+            let has_best = || meta.best.is_none_or(|best| best_weights(&self.folder, best).is_some());
+            self.config.validates_as(old, meta.step) && has_best()
+        };
+        let accepts = |_, checkpoint: &Checkpoint| {
+            checkpoint.meta.step <= agree && (now.patience.is_none() || is_validated(checkpoint))
+        };
         match self.newest(&accepts)? {
             Some(checkpoint) => {
                 self.keep_end(&checkpoint)?;
@@ -101,7 +113,9 @@ impl Run {
                 Ok(Start::Longer(Box::new(checkpoint), how))
             }
             None => rejected(
-                format!("no checkpoint from before step {agree} is left, where the two schedules part"),
+                format!(
+                    "no checkpoint is left of the steps, at most {agree}, that both train and validate alike"
+                ),
                 afresh.to_owned(),
             ),
         }

@@ -89,7 +89,7 @@ impl RunConfig {
 
     /// Whether a run of this config has made the same validations by a shared checkpoint as one of `other`, whose checkpoint it is,
     /// and has come so far.
-    fn validates_as(&self, other: &Self, step: u64) -> bool {
+    pub(super) fn validates_as(&self, other: &Self, step: u64) -> bool {
         let alike = |stage: usize| {
             let (own, theirs) = (self.stage(stage), other.stage(stage));
             let end = other.steps_before(stage + 1);

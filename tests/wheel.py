@@ -16,6 +16,7 @@ import matplotlib
 
 matplotlib.use("Agg")
 import longwave  # noqa: E402
+from longwave.results import readings  # noqa: E402
 
 # An evaluation of seconds: two windows of each document.
 FEW = {"lengths": ["L"], "windows_per_document": 2}
@@ -32,6 +33,23 @@ def tables() -> None:
     assert list(steps.step) == list(range(1, 21)), steps.step
     longwave.plot(frame).figure.savefig("curves.png")
     assert Path("curves.png").stat().st_size > 0
+
+
+def seeds() -> None:
+    """Seeds of one run share a line, and runs of one name that differ in more do not."""
+    for seed, steps in [(0, 20), (1, 20), (2, 7)]:
+        folder = Path(f"apart/mine-{seed}")
+        folder.mkdir(parents=True)
+        config = Path("runs/mine-0/config.toml").read_text(encoding="utf-8")
+        changed = config.replace("seed = 0", f"seed = {seed}", 1).replace("\nsteps = 20\n", f"\nsteps = {steps}\n", 1)
+        assert (changed == config) == (seed == 0), config
+        (folder / "config.toml").write_text(changed, encoding="utf-8")
+        (folder / "results.jsonl").write_bytes(Path("runs/mine-0/results.jsonl").read_bytes())
+    together = set(readings(longwave.runs("apart/mine-[01]")))
+    assert "mine, direct" in together, together
+    apart = set(readings(longwave.runs("apart/*")))
+    assert {f"mine, direct, trained as {Path('apart', name)}" for name in ("mine-0", "mine-2")} <= apart, apart
+    assert len(apart) == 2 * len(together), apart
 
 
 def the_same_numbers() -> None:
@@ -129,7 +147,7 @@ def notebook(path: str) -> None:
 
 
 if __name__ == "__main__":
-    for check in [tables, the_same_numbers, configs, errors, interrupts, studies]:
+    for check in [tables, seeds, the_same_numbers, configs, errors, interrupts, studies]:
         check()
     os.makedirs("notebook")
     os.chdir("notebook")

@@ -14,6 +14,9 @@ use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// The files of an export; the last one makes it complete.
+const FILES: [&str; 3] = ["weights.safetensors", "batches.bin", "run.json"];
+
 /// Trains the first `steps` steps and writes the folder; progress is the number of steps done.
 pub fn write(
     folder: &Path,
@@ -39,8 +42,10 @@ pub fn write(
     let run = Run { folder: PathBuf::new(), config: config.clone(), hash: String::new() };
     let fresh = fresh_model(config, &resolved, &device.clone().autodiff())?;
     let mut trainer = Trainer::new(&run, dataset, fresh, device, None)?;
+    let names = if folder.join(FILES[2]).exists() { &FILES[..] } else { &[] };
+    file::check_new_folder(folder, names, "name a new folder, or one of an earlier export")?;
     fs::create_dir_all(folder).map_err(|error| Error::io("create", folder, &error))?;
-    let (weights, meta) = (folder.join("weights.safetensors"), Meta::new(0, "", None, Vec::new()));
+    let (weights, meta) = (folder.join(FILES[0]), Meta::new(0, "", None, Vec::new()));
     checkpoint::save(&weights, trainer.model(), None, &[], &meta)?;
 
     let schedule = Schedule::new(train);
@@ -57,7 +62,7 @@ pub fn write(
         losses.push(output.stats()?.loss);
         progress(step + 1)?;
     }
-    file::write(&folder.join("batches.bin"), &batches)?;
+    file::write(&folder.join(FILES[1]), &batches)?;
     let d = &resolved.dimensions;
     let run = json!({
         "encoding": config.position.name(),
@@ -70,5 +75,5 @@ pub fn write(
         "losses": losses,
     });
     let text = written::json_lines("the run", &run)?;
-    file::write(&folder.join("run.json"), text.as_bytes())
+    file::write(&folder.join(FILES[2]), text.as_bytes())
 }

@@ -2,6 +2,7 @@
 
 use crate::shipped::FileKind;
 use longwave_core::error::nearest;
+use longwave_core::in_order::distinct;
 use longwave_core::{Error, Result, file};
 use longwave_experiment::config::parse;
 use longwave_experiment::{Config, paths};
@@ -111,11 +112,12 @@ fn find(path: &Path, kind: FileKind, beside: Option<&Path>) -> Result<Found> {
     let bare = path.components().count() == 1;
     let with_end =
         if bare && path.extension().is_none() { path.with_extension("toml") } else { path.to_owned() };
-    let mut places: Vec<PathBuf> = beside.map(|beside| beside.join(path)).into_iter().collect();
-    places.push(path.to_owned());
+    let near = [beside, Some(Path::new(""))].into_iter().flatten();
+    let mut places: Vec<PathBuf> = near.flat_map(|near| [near.join(path), near.join(&with_end)]).collect();
     if bare {
         places.push(folder.join(&with_end));
     }
+    let places = distinct(places);
     if let Some(place) = places.iter().find(|place| place.is_file()) {
         return Ok(Found::File(place.clone()));
     }
@@ -132,8 +134,7 @@ fn missing(path: &Path, kind: FileKind, places: &[PathBuf], bare: bool) -> Error
         return Error::usage(format!("`{}` is a folder, and no {what}", place.display()))
             .hint(format!("name the file of the {what}, such as `{}`", kind.shipped()[0].0));
     }
-    let mut places: Vec<String> = places.iter().map(|place| format!("`{}`", place.display())).collect();
-    places.dedup();
+    let places: Vec<String> = places.iter().map(|place| format!("`{}`", place.display())).collect();
     let error = Error::usage(format!(
         "there is no {what} `{}`: looked at {} and among those of the program",
         path.display(),

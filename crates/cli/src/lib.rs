@@ -21,6 +21,7 @@ mod logs;
 pub mod measuring;
 mod options;
 mod output;
+mod page_folder;
 mod paint;
 pub mod prelude;
 mod program;

@@ -58,6 +58,9 @@ pub fn json(text: &str) -> Cow<'_, str> {
     escaped.into()
 }
 
+/// What stands in the head of every page that this program writes, and tells it from those of others.
+pub const GENERATOR: &str = "<meta name=\"generator\" content=\"Longwave\">";
+
 /// Text as it may stand in an element or an attribute of an HTML page.
 pub fn html(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());

@@ -71,7 +71,7 @@ _WAYS = (
 
 def readings(frame: pandas.DataFrame) -> list[str]:
     """What each line of a table was read by, for a legend: `run`, `extend`, and what else differs between lines of these two,
-    such as `protocol = sliding`."""
+    such as `protocol = sliding`. Runs of one name that differ in more than their seed are told apart by a folder."""
 
     def text(value: Any) -> str:
         return json.dumps(value, sort_keys=True, ensure_ascii=False) if isinstance(value, (dict, list)) else str(value)
@@ -84,11 +84,33 @@ def readings(frame: pandas.DataFrame) -> list[str]:
         for seen, value in zip(known.setdefault(name, [set() for _ in ways]), row):
             seen.add(value)
 
-    def label(name: str, row: list[str]) -> str:
-        differ = [f"{way} = {value}" for way, value, seen in zip(ways, row, known[name]) if len(seen) > 1]
-        return ", ".join([name, *differ])
+    # The first folder of each config that a run's name stands for.
+    firsts: dict[str, dict[str, str]] = {}
+    folders = list(frame["folder"]) if "folder" in frame else [""] * len(names)
+    configs = {folder: _trained(folder) for folder in set(folders)}
+    for run, folder in zip(frame["run"], folders):
+        firsts.setdefault(run, {}).setdefault(configs[folder], folder)
 
-    return [label(name, row) for name, row in zip(names, values)]
+    def label(name: str, row: list[str], run: str, folder: str) -> str:
+        differ = [f"{way} = {value}" for way, value, seen in zip(ways, row, known[name]) if len(seen) > 1]
+        of = [f"trained as {firsts[run][configs[folder]]}"] if len(firsts[run]) > 1 else []
+        return ", ".join([name, *of, *differ])
+
+    return [label(*line) for line in zip(names, values, frame["run"], folders)]
+
+
+def _trained(folder: str) -> str:
+    """The config of a run's folder without name, seed and evaluations; nothing where there is none."""
+    path = Path(folder) / "config.toml"
+    if not folder or not path.is_file():
+        return ""
+    section, kept = "", []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        section = line if line.startswith("[") else section
+        of_run = not section and line.startswith(("name =", "seed ="))
+        if not of_run and "evaluate" not in section:
+            kept.append(line)
+    return "\n".join(kept)
 
 
 def flat(row: dict[str, Any]) -> dict[str, Any]:

@@ -26,6 +26,16 @@ fn a_config_is_named_with_or_without_the_option() {
 }
 
 #[test]
+fn a_bare_name_is_a_file_of_the_current_folder_before_one_of_the_program() {
+    let project = Project::new();
+    let base = |name: &str| project.ok(&["inspect", name, "--json"]).stdout.contains("777.0");
+    assert!(!base("rope") && !base("rope.toml"));
+    let own = project.text("small.toml").replace("kind = \"rope\"", "kind = \"rope\"\nbase = 777.0");
+    project.write("rope.toml", &own);
+    assert!(base("rope") && base("rope.toml"));
+}
+
+#[test]
 fn a_key_may_name_one_block_and_a_warning_tells_of_several() {
     let project = Project::new();
     project.write(

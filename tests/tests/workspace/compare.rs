@@ -39,7 +39,10 @@ fn sides_are_readings_seeds_and_checkpoints() {
         project.ok(&["compare", "rope-0", "alibi-0", "--json", "--extend", "linear"]).rows();
     assert!(kept.iter().all(|one| one["extend"] == "linear") && kept.len() == 2);
     project.refuses(2, &["compare", "rope-0@best", "alibi-0"], &["its checkpoints last"]);
-    project.refuses(2, &["compare", "rope-0,alibi-0", "rope-1"], &["`rope-0,alibi-0` has `seed` 0 twice"]);
+    let mixed =
+        ["`alibi-0` and `rope-1` are no seeds of one run: `position.kind` is \"alibi\" and \"rope\"; "];
+    project.refuses(2, &["compare", "alibi-0,rope-1", "rope-0,rope-1"], &mixed);
+    project.refuses(2, &["compare", "rope-0,rope-0", "rope-1"], &["`rope-0,rope-0` has `seed` 0 twice"]);
     project.refuses(2, &["compare", "rope-9*", "rope-1"], &["no run matches `rope-9*`"]);
 }
 

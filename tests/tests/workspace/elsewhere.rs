@@ -48,6 +48,8 @@ fn a_folder_of_something_else_is_refused() {
     let eval = |run: &str, out: &str| project.refused(2, &["eval", run, "--lengths", "32", "--out", out]);
     let report = |out: &str| project.refused(2, &["report", RUN, "--out", out]);
     project.write("texts/a.txt", "of mine");
+    // Another program's page.
+    project.write("coverage/report.html", "<title>Coverage</title>");
     project.ok(&["eval", "runs/small-1", "--extend", "direct", "--lengths", "32", "--out", "rows"]);
     let before = hashes(&project.path(""));
     insta::assert_snapshot!("rows_into_a_run", eval(RUN, "runs/small-1"));
@@ -55,5 +57,21 @@ fn a_folder_of_something_else_is_refused() {
     insta::assert_snapshot!("rows_into_a_folder_of_something_else", eval(RUN, "texts"));
     insta::assert_snapshot!("a_report_into_a_run", report("runs/small-1"));
     insta::assert_snapshot!("a_report_into_a_folder_of_something_else", report("texts"));
+    let no_report = "`--out coverage` is not empty and holds no report";
+    assert!(report("coverage").contains(no_report));
+    assert!(project.refused(2, &["explain", RUN, "--out", "coverage"]).contains(no_report));
+    assert!(project.refused(2, &["inspect", RUN, "--out", "coverage"]).contains(no_report));
+    let own_run = "`--out runs/small-1` holds a run of its own";
+    assert!(project.refused(2, &["explain", RUN, "--out", "runs/small-1"]).contains(own_run));
+    let exported = ["bench", "train", "--config", "small.toml", "--steps", "1", "--export", "coverage"];
+    assert!(project.refused(2, &exported).contains("`coverage` is not empty"));
+    // A folder of runs may have a page of its owner.
+    fs::rename(project.path("coverage/report.html"), project.path("runs/report.html")).unwrap();
+    assert!(project.refused(2, &["report", "runs"]).contains("`runs/report.html` is of no report"));
+    fs::rename(project.path("runs/report.html"), project.path("coverage/report.html")).unwrap();
     assert!(hashes(&project.path("")) == before);
+    for _ in 0..2 {
+        project.ok(&["report", "runs"]);
+        project.ok(&["inspect", RUN, "--out", "pictures"]);
+    }
 }

@@ -11,6 +11,7 @@ use longwave_study::Store;
 use longwave_study::compare::{Comparison, Comparisons, Filter, Side, compare};
 use longwave_study::difference::Over;
 use longwave_study::document::STORE;
+use longwave_train::Run;
 use std::path::{Path, PathBuf};
 
 /// Compare two runs, two readings or several seeds wherever they were measured alike
@@ -89,6 +90,11 @@ fn side(text: &str) -> Result<Side> {
     let mut folders = Vec::new();
     for run in runs.split(',').map(str::trim).filter(|run| !run.is_empty()) {
         folders.extend(find(run)?);
+    }
+    for other in folders.iter().skip(1) {
+        if let Some(differing) = Run::differ_beside_seed(&folders[0], other)? {
+            return Err(Run::no_seeds(&folders[0], other, &differing));
+        }
     }
     side.runs =
         folders.iter().map(|folder| row::read_rows(&folder.join("results.jsonl"))).collect::<Result<_>>()?;

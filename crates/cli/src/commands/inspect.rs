@@ -3,6 +3,7 @@
 use crate::configs::load_config;
 use crate::options::{ConfigArgument, one_extension, parsed};
 use crate::output::{data, json_document, lines, status, stdout_has_colours};
+use crate::page_folder;
 use crate::paint::painted;
 use crate::terminal::Terminal;
 use burn::tensor::Device;
@@ -76,6 +77,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         return list(arguments.json);
     }
     let named = arguments.config.required()?;
+    if let Some(folder) = &arguments.out {
+        page_folder::made(folder, None, &["index.html"])?;
+    }
     let looked = if arguments.trained {
         of_run(named, arguments.checkpoint)?
     } else {

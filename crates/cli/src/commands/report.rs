@@ -2,10 +2,11 @@
 
 use crate::options::{one_value, parsed};
 use crate::output::{lines, status};
+use crate::page_folder;
 use crate::study_runner::{report_again, write_again};
 use crate::tables::{print, write_figure, write_figures, write_report};
 use clap::{ArgGroup, Args};
-use longwave_core::{Error, Result, file};
+use longwave_core::{Error, Result};
 use longwave_eval::Reference;
 use longwave_report::Format;
 use longwave_report::page::Report;
@@ -61,7 +62,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let figure = figure(arguments)?;
     let only = arguments.figure.as_deref().map(|path| Ok((path, FigureFormat::of(path)?))).transpose()?;
     if let Some(out) = &arguments.out {
-        check_out(out, &arguments.folder)?;
+        page_folder::made(out, Some(&arguments.folder), &["report.html", "report/report.html"])?;
     }
     if let Some(study) = saved::folder_of(&arguments.folder) {
         let out = arguments.out.as_ref().unwrap_or(&study);
@@ -78,11 +79,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         return arguments.format.map_or(Ok(()), |format| lines(&report.tables(format)));
     }
     check_has_plan(&arguments.folder)?;
+    if arguments.out.is_none() {
+        page_folder::check_reported(&arguments.folder)?;
+    }
     let report = Report::read(&arguments.folder, against.as_ref())?;
     let out = arguments.out.as_ref().unwrap_or(&arguments.folder);
-    if let Some(note) = report.earlier_steps() {
-        status(&note);
-    }
+    report.notes().iter().for_each(|note| status(note));
     if let Some((path, kind)) = only {
         write_figure(&report, path, kind, &figure)?;
     } else {
@@ -115,25 +117,6 @@ fn parse_points(text: &str) -> std::result::Result<f64, String> {
     size.filter(|points| (1.0..=14_400.0).contains(points)).ok_or_else(|| {
         "write a number and `pt`, `mm`, `cm` or `in`, such as `85mm`; 1pt to 14400pt".to_owned()
     })
-}
-
-/// Makes the folder that a report is written into, which holds nothing but an earlier report, unless it is what is reported.
-fn check_out(out: &Path, reported: &Path) -> Result<()> {
-    let is_same = out.canonicalize().is_ok_and(|out| reported.canonicalize().is_ok_and(|it| it == out));
-    if is_same {
-        return Ok(());
-    }
-    let has = |names: &[&str]| names.iter().any(|name| out.join(name).exists());
-    let holds = if has(&["config.toml", "results.jsonl"]) {
-        "holds a run of its own, or rows of one"
-    } else if saved::folder_of(out).is_some() || has(&["plan.json"]) {
-        "holds a study of its own"
-    } else if !has(&["report.html", "study.md"]) && !file::holds_leftovers_only(out) {
-        "is not empty and holds no report"
-    } else {
-        return file::make_folders(out).map_err(|error| Error::io("make", out, &error));
-    };
-    Err(Error::usage(format!("`--out {}` {holds}", out.display())).hint("choose another folder with `--out`"))
 }
 
 /// A study without its plan cannot be reported from, and the report of a folder would replace its table.

@@ -4,7 +4,7 @@ use super::Drawing;
 use crate::picture::Picture;
 use crate::typeset;
 use longwave_core::Result;
-use longwave_core::text::html as escape;
+use longwave_core::text::{GENERATOR, html as escape};
 use std::fmt::Write as _;
 
 const STYLE: &str = include_str!("style.css");
@@ -14,7 +14,7 @@ pub(super) fn page(of: &str, shown: &[(&Picture, Vec<Drawing>)]) -> Result<Strin
     let title = escape(of);
     let mut text = format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
-         content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n\
+         content=\"width=device-width, initial-scale=1\">\n{GENERATOR}\n<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n\
          <h1>{title}</h1>\n"
     );
     for (picture, drawings) in shown {

@@ -1,5 +1,6 @@
 //! Runs, and what lies in a folder of them.
 
+use longwave_core::in_order::grouped;
 use longwave_core::{Error, Result, file, line_count, sealed_line};
 use longwave_data::Record;
 use longwave_eval::Validated;
@@ -65,6 +66,20 @@ impl Run {
         members
     }
 
+    /// Whether it is a run of a store, which calls it by its key.
+    fn is_stored(&self) -> bool {
+        let own = self.folder.file_name().unwrap_or_default().to_string_lossy();
+        let is_key = own.len() == 16 && own.bytes().all(|byte| byte.is_ascii_hexdigit());
+        is_key && self.rows.first().is_some_and(|row| row.run == own)
+    }
+
+    /// Whether its rows are those that a study keeps for its page: copies of those of its store.
+    fn is_of_study(&self) -> bool {
+        let is_study =
+            |folder: &Path| ["plan.toml", "study.md"].iter().any(|name| folder.join(name).is_file());
+        self.folder.ends_with("report") && self.folder.parent().is_some_and(is_study)
+    }
+
     pub(super) fn has(&self, row: &ResultRow) -> bool {
         let same = |own: &ResultRow| {
             (&own.run, own.seed, &own.config_hash, &own.checkpoint)
@@ -112,7 +127,91 @@ pub(super) fn runs(folder: &Path) -> Result<Vec<Run>> {
     }
     let mut runs = Vec::new();
     collect(folder, folder, DEPTH, &mut runs)?;
+    name_stored(&mut runs)?;
     Ok(runs)
+}
+
+/// Gives the runs of a store the names that a study has for them, and leaves out the copies of their rows that the study keeps. The store's own
+/// stand beside their configs and their losses in training.
+fn name_stored(runs: &mut Vec<Run>) -> Result<()> {
+    let mut names = HashMap::new();
+    for row in runs.iter().filter(|run| run.is_of_study()).flat_map(|run| &run.rows) {
+        names.entry(measurement(row)?).or_insert_with(|| row.run.clone());
+    }
+    let mut stored = HashSet::new();
+    for run in runs.iter_mut().filter(|run| !names.is_empty() && run.is_stored()) {
+        let measurements = run.rows.iter().map(measurement).collect::<Result<Vec<_>>>()?;
+        if let Some(name) = measurements.iter().find_map(|it| names.get(it)) {
+            run.rows.iter_mut().for_each(|row| row.run.clone_from(name));
+        }
+        stored.extend(measurements);
+    }
+    for run in runs.iter_mut().filter(|run| run.is_of_study()) {
+        let mut only_here = Vec::new();
+        for row in run.rows.drain(..) {
+            if !stored.contains(&measurement(&row)?) {
+                only_here.push(row);
+            }
+        }
+        run.rows = only_here;
+    }
+    runs.retain(|run| stored.is_empty() || !run.is_of_study() || !run.rows.is_empty());
+    Ok(())
+}
+
+/// What tells a measurement from others, whatever its run is called.
+fn measurement(row: &ResultRow) -> Result<String> {
+    ResultRow { run: String::new(), ..row.clone() }.identity()
+}
+
+/// Gives runs that have one name, and are no seeds of one run, the names of their folders, so that nothing is averaged over them. Says
+/// what it did.
+pub(super) fn tell_apart(runs: &mut [Run]) -> Result<Vec<String>> {
+    let names =
+        runs.iter().enumerate().filter_map(|(index, run)| Some((run.rows.first()?.run.clone(), index)));
+    let mut notes = Vec::new();
+    for (name, of_name) in grouped(names.collect::<Vec<_>>()) {
+        let (groups, differing) = seeds_of_one(runs, of_name)?;
+        let Some((one, other, what)) = differing else { continue };
+        notes.push(format!(
+            "`{}` and `{}` are called `{name}`, and are no seeds of one run: {what}. Each is shown under the name of its folder.",
+            runs[one].name, runs[other].name
+        ));
+        for group in groups {
+            let seeds = if group.len() > 1 { format!(" ({} seeds)", group.len()) } else { String::new() };
+            let own = format!("{}{seeds}", runs[group[0]].name);
+            for index in group {
+                let rows = runs[index].rows.iter_mut().filter(|row| row.run == name);
+                rows.for_each(|row| row.run.clone_from(&own));
+            }
+        }
+    }
+    Ok(notes)
+}
+
+/// Runs, as places in the list, gathered by their config without the seed; and two that differ, with what they differ in.
+type Groups = (Vec<Vec<usize>>, Option<(usize, usize, String)>);
+
+fn seeds_of_one(runs: &[Run], places: Vec<usize>) -> Result<Groups> {
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    let mut differing = None;
+    for index in places {
+        let mut home = None;
+        for (at, group) in groups.iter().enumerate() {
+            let [first, other] = [group[0], index].map(|place| &*runs[place].folder);
+            let what = longwave_eval::Run::differ_beside_seed(first, other)?;
+            if what.is_none() {
+                home = Some(at);
+                break;
+            }
+            differing = differing.or_else(|| what.map(|what| (group[0], index, what)));
+        }
+        match home {
+            Some(at) => groups[at].push(index),
+            None => groups.push(vec![index]),
+        }
+    }
+    Ok((groups, differing))
 }
 
 /// The rows of all runs, each measurement once: a copied folder adds nothing.

@@ -13,7 +13,7 @@ use crate::grid::{Entry, Grid, Header, signed};
 use crate::plot::Chart;
 use crate::table::{Cell, Table, TableRow};
 use longwave_core::Result;
-use longwave_core::text::html as escape;
+use longwave_core::text::{GENERATOR, html as escape};
 use longwave_eval::ResultRow;
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -116,7 +116,7 @@ pub(super) fn page(page: &Page) -> Result<String> {
          <meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n\
-         <title>Longwave: {title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n\
+         {GENERATOR}\n<title>Longwave: {title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n\
          <header><p class=\"brand\">Longwave report</p><h1>{title}</h1></header>\n",
         policy(SCRIPT)
     );

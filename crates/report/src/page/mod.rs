@@ -51,6 +51,7 @@ pub struct Report {
     runs: Vec<Run>,
     /// Each measurement once, with differences to one reading.
     rows: Vec<ResultRow>,
+    notes: Vec<String>,
 }
 
 impl Report {
@@ -65,20 +66,26 @@ impl Report {
         Self::of_runs(folder, vec![folder::measured_in(folder, run)?], None)
     }
 
-    fn of_runs(folder: &Path, runs: Vec<Run>, against: Option<&Reference>) -> Result<Self> {
+    fn of_runs(folder: &Path, mut runs: Vec<Run>, against: Option<&Reference>) -> Result<Self> {
+        let notes = folder::tell_apart(&mut runs)?;
         let members: Vec<&ResultRow> = runs.iter().flat_map(Run::members).collect();
         let title = match members.as_slice() {
             [row] => row.run.clone(),
             _ => format!("{} runs", members.len()),
         };
-        Self::new(folder, Opening { title, ..Opening::default() }, runs, against)
+        Self::noted(folder, Opening { title, ..Opening::default() }, runs, notes, against)
     }
 
     /// A report on these runs, which lie in `folder`.
-    pub fn new(
+    pub fn new(folder: &Path, opening: Opening, runs: Vec<Run>, against: Option<&Reference>) -> Result<Self> {
+        Self::noted(folder, opening, runs, Vec::new(), against)
+    }
+
+    fn noted(
         folder: &Path,
         mut opening: Opening,
         runs: Vec<Run>,
+        mut notes: Vec<String>,
         against: Option<&Reference>,
     ) -> Result<Self> {
         let mut rows = folder::distinct_rows(&runs)?;
@@ -86,8 +93,9 @@ impl Report {
             return Err(no_results(folder, &runs));
         }
         reference::resolve(&mut rows, against)?;
-        opening.sentences.extend(earlier_steps(&runs));
-        Ok(Self { folder: folder.to_owned(), opening, runs, rows })
+        notes.extend(earlier_steps(&runs));
+        opening.sentences.extend(notes.clone());
+        Ok(Self { folder: folder.to_owned(), opening, runs, rows, notes })
     }
 
     pub fn folder(&self) -> &Path {
@@ -98,9 +106,10 @@ impl Report {
         blocks(&self.rows).iter().flat_map(Table::all).collect()
     }
 
-    /// That runs whose end was read were better on validation at an earlier step; nothing where none was.
-    pub fn earlier_steps(&self) -> Option<String> {
-        earlier_steps(&self.runs)
+    /// What a reader should know before the tables: runs of one name that are no seeds of one, and runs whose end was read and that were
+    /// better on validation at an earlier step.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     pub fn histories(&self) -> Vec<Grid> {
@@ -113,15 +122,14 @@ impl Report {
     /// `perplexity-rope`. The same charts go to `tensorboard/`. Each file appears whole or not at all. Gives the paths it wrote,
     /// those in `tensorboard/` aside.
     pub fn write(&self, folder: &Path) -> Result<Vec<PathBuf>> {
-        let Self { folder: reported, opening, runs, rows } = self;
+        let Self { folder: reported, opening, runs, rows, notes } = self;
         let blocks = blocks(rows);
         let styles = Styles::of(&blocks);
         let tables: Vec<Vec<Table>> = blocks.iter().map(Table::all).collect();
         let mut written = Written { folder, paths: Vec::new() };
         let readings = readings(rows);
         let grids = readings.iter().map(|reading| &reading.table);
-        let note = self.earlier_steps();
-        written.text("results.md", &markdown(&opening.title, note.as_deref(), &tables.concat(), grids))?;
+        written.text("results.md", &markdown(&opening.title, notes, &tables.concat(), grids))?;
         written.text("results.csv", &Tidy::of(rows)?.csv())?;
         let mut sections = Vec::new();
         let charts = of_tables(&blocks, &tables, &styles);
@@ -263,13 +271,14 @@ fn no_results(folder: &Path, runs: &[Run]) -> Error {
 
 fn markdown<'a>(
     title: &str,
-    note: Option<&str>,
+    notes: &[String],
     tables: &[Table],
     grids: impl Iterator<Item = &'a Grid>,
 ) -> String {
     let tables: Vec<String> = tables.iter().map(Table::markdown).chain(grids.map(Grid::markdown)).collect();
-    let note = note.map(|note| format!("{note}\n\n")).unwrap_or_default();
-    format!("## Results of {}\n\n{note}{}", markdown_text(title), tables.join("\n"))
+    let title = format!("## Results of {}", markdown_text(title));
+    let before = std::iter::once(&title).chain(notes).map(String::as_str).collect::<Vec<_>>().join("\n\n");
+    format!("{before}\n\n{}", tables.join("\n"))
 }
 
 struct Written<'a> {

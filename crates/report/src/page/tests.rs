@@ -120,6 +120,44 @@ fn a_folder_of_runs_has_all_rows_together_each_once() {
 }
 
 #[test]
+fn runs_of_a_study_are_shown_once_under_its_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let of = |name: &str, seed: u64| -> Vec<ResultRow> {
+        let rows = example::rows().into_iter();
+        rows.map(|row| ResultRow { run: name.into(), seed, config_hash: format!("hash {seed}"), ..row })
+            .collect()
+    };
+    let keys = ["00112233445566aa", "00112233445566bb"];
+    for (seed, key) in (0..).zip(keys) {
+        run(&folder.path().join("store").join(key), &of(key, seed));
+    }
+    // The same training outside of the store keeps its own name.
+    run(&folder.path().join("mine-0"), &of("mine", 0));
+    // The store has no run of the third seed any more.
+    let study = folder.path().join("studies/s");
+    fs::create_dir_all(study.join("report")).unwrap();
+    let rows = [of("scaled", 0), of("scaled", 1), of("scaled", 2)].concat();
+    write_rows(&study.join("report/results.jsonl"), &rows).unwrap();
+    let csv_of = |reported: &Path| {
+        write(reported).unwrap();
+        fs::read_to_string(reported.join("results.csv")).unwrap()
+    };
+    // A `report` of no study is a folder of its own.
+    assert_eq!(csv_of(folder.path()).lines().count(), 1 + 6 * 32);
+    fs::write(study.join("study.md"), "# s\n").unwrap();
+    assert_eq!(csv_of(folder.path()).lines().count(), 1 + 4 * 32);
+    let tables = fs::read_to_string(folder.path().join("results.md")).unwrap();
+    assert!(tables.starts_with("## Results of 4 runs\n"), "{tables}");
+    assert!(tables.contains("(up to 3 per cell"), "{tables}");
+    assert!(tables.contains("scaled (rope)") && tables.contains("mine (rope)"), "{tables}");
+    assert!(!tables.contains(keys[0]), "{tables}");
+    let page = fs::read_to_string(folder.path().join("report.html")).unwrap();
+    assert!(page.contains(&format!("<summary>Config of store/{}</summary>", keys[1])));
+    // Where only the studies are reported, they have their rows.
+    assert_eq!(csv_of(&folder.path().join("studies")).lines().count(), 1 + 3 * 32);
+}
+
+#[test]
 fn a_folder_without_results_says_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
     let error = write(folder.path()).unwrap_err();
@@ -156,7 +194,7 @@ fn runs_that_were_better_earlier_are_counted_and_one_is_named() {
             run(&folder.path().join(name), &example::rows());
             fs::write(folder.path().join(name).join("metrics.jsonl"), metrics(*losses)).unwrap();
         }
-        Report::read(folder.path(), None).unwrap().earlier_steps()
+        Report::read(folder.path(), None).unwrap().notes().first().cloned()
     };
     let (over, under) = ([3.0, 2.0, 2.5], [3.0, 2.0, 1.5]);
     let sentence = "step 21 was better on validation: loss 2.00 against 2.50 at the end";
@@ -166,6 +204,43 @@ fn runs_that_were_better_earlier_are_counted_and_one_is_named() {
     let several = "2 of 3 runs were better on validation at an earlier step; of `a`";
     assert_eq!(note(&[over, under, over]).unwrap(), format!("{several}, {sentence}. {hint}"));
     assert_eq!(note(&[under, under, under]), None);
+}
+
+#[test]
+fn runs_of_one_name_that_are_no_seeds_of_one_have_lines_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let trained = |name: &str, seed: u64, steps: u64| {
+        let rows = example::rows().into_iter();
+        let rows: Vec<ResultRow> =
+            rows.map(|row| ResultRow { seed, config_hash: format!("{seed} {steps}"), ..row }).collect();
+        run(&folder.path().join(name), &rows);
+        let config = format!(
+            "name = \"rope\"\nseed = {seed}\n[data]\ncorpus = \"data/sotu\"\n[position]\nkind = \"rope\"\n[train]\nsteps = {steps}\n"
+        );
+        fs::write(folder.path().join(name).join("config.toml"), config).unwrap();
+    };
+    let named = || -> (Vec<String>, Vec<String>) {
+        let report = Report::read(folder.path(), None).unwrap();
+        let table = report.tables().remove(0);
+        let lines = table.rows.iter().map(|row| row.labels.join(", "));
+        (longwave_core::in_order::distinct(lines), report.notes().to_vec())
+    };
+    trained("rope-0", 0, 600);
+    trained("rope-1", 1, 600);
+    let (together, notes) = named();
+    assert_eq!(notes, [""; 0]);
+    trained("rope-2", 2, 60);
+    let (apart, notes) = named();
+    assert_eq!(
+        notes,
+        [
+            "`rope-0` and `rope-2` are called `rope`, and are no seeds of one run: `train.steps` is 600 and 60. Each is shown under the \
+          name of its folder."
+        ]
+    );
+    assert!(!together.iter().any(|name| name.contains("rope-0")), "{together:?}");
+    assert!(apart.iter().any(|name| name.contains("rope-0 (2 seeds)")), "{apart:?}");
+    assert!(apart.iter().any(|name| name.contains("rope-2")), "{apart:?}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What a comparison has found pair by pair, and what it says of the rest.
 
-use super::side::Reading;
+use super::side::{Filter, Reading, Side};
 use super::{Comparison, LEVEL, Pairing, measured, obstacle};
 use crate::comparable::obstacle as other_text;
 use crate::difference::{Over, PairedDifference};
@@ -8,12 +8,14 @@ use crate::sample::Sample;
 use crate::statistics::mean;
 use longwave_core::Error;
 use longwave_core::in_order::grouped;
-use longwave_eval::{DocumentSums, Metric, ResultRow};
+use longwave_eval::{DocumentSums, Metric, Reference, ResultRow, WINDOW_BASELINE};
 
 /// What was compared so far, and what stood in the way.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct Found<'a> {
     pub(super) list: Vec<(Comparison, PairedDifference)>,
+    /// A row of each side of what is in the list.
+    compared: Vec<[&'a ResultRow; 2]>,
     /// Of each reading without a partner, in what the nearest differs.
     pub(super) without_partner: Vec<Option<Vec<obstacle::Differing>>>,
     other_text: Vec<Error>,
@@ -24,9 +26,9 @@ pub(super) struct Found {
     trained: Option<[usize; 2]>,
 }
 
-impl Found {
+impl<'a> Found<'a> {
     /// `are_alone`: each side is one run, whose seeds are a pair whatever they are.
-    pub(super) fn pair(&mut self, a: &Reading<'_>, b: &Reading<'_>, metric: Metric, are_alone: bool) {
+    pub(super) fn pair(&mut self, a: &Reading<'a>, b: &Reading<'a>, metric: Metric, are_alone: bool) {
         let pairs = a.rows.iter().flat_map(|x| b.rows.iter().map(move |y| (x, y)));
         if let Some(error) = pairs.into_iter().find_map(|(x, y)| other_text(x, y, metric)) {
             self.other_text.push(error);
@@ -45,6 +47,7 @@ impl Found {
         match comparison(a.first(), b.first(), &paired(left, &of_right), &paired(right, &of_left), metric) {
             Some(found) => {
                 self.list.push(found);
+                self.compared.push([a.first(), b.first()]);
                 let trained = [a, b].map(|side| side.first().settings.train_length);
                 self.trained = self.trained.or(Some(trained).filter(|[a, b]| a != b));
                 let all = of_left.iter().chain(&of_right);
@@ -79,7 +82,38 @@ impl Found {
         )
     }
 
-    pub(super) fn notes(&self, pairing: &Pairing<'_>) -> Vec<String> {
+    /// What the filter names and no line of the list is of, a sentence each.
+    fn unmet(&self, pairing: &Pairing<'_>, filter: &Filter) -> Vec<String> {
+        let sentence = |asked: String, is_it: &dyn Fn(&ResultRow) -> bool| {
+            if self.compared.iter().flatten().any(|row| is_it(row)) {
+                return None;
+            }
+            let lacks = |side: &Side| !side.runs.iter().flatten().any(is_it);
+            let why = match [pairing.a, pairing.b].map(lacks) {
+                [true, true] => ": neither side has such a measurement".to_owned(),
+                [true, false] => format!(": {} has no such measurement", pairing.a.name),
+                [false, true] => format!(": {} has no such measurement", pairing.b.name),
+                [false, false] => String::new(),
+            };
+            Some(format!("nothing is compared {asked}{why}"))
+        };
+        let lengths = filter.lengths.iter().filter_map(|length| {
+            let is_it =
+                |row: &ResultRow| length.rounded_down(row.settings.train_length) == row.settings.length;
+            sentence(format!("at {}", length.text()), &is_it)
+        });
+        let extend = filter.extend.iter().filter_map(|one| {
+            let name = match one {
+                Reference::WindowBaseline => WINDOW_BASELINE.to_owned(),
+                Reference::Kind(kind) => kind.clone(),
+                Reference::Config(config) => config.to_string(),
+            };
+            sentence(format!("with {name}"), &|row| one.is(row))
+        });
+        lengths.chain(extend).collect()
+    }
+
+    pub(super) fn notes(&self, pairing: &Pairing<'_>, filter: &Filter) -> Vec<String> {
         let nearest = self.without_partner.iter().flatten();
         let obstacles = grouped(nearest.map(|differing| (obstacle::keys(differing), ())));
         let (a, b) = (&pairing.a.name, &pairing.b.name);
@@ -91,6 +125,7 @@ impl Found {
             .map(|(keys, _)| format!("{total} measured for {a} have no partner in {b}: {most} in {keys}"))
             .into_iter()
             .collect();
+        notes.extend(self.unmet(pairing, filter));
         if let Some(error) = self.other_text.first() {
             notes.push(format!("{} left out: {}", self.other_text.len(), error.message()));
         }

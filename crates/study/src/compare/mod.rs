@@ -118,7 +118,7 @@ pub fn compare(a: &Side, b: &Side, filter: &Filter, metric: Metric) -> Result<Co
     if found.list.is_empty() {
         return Err(found.error(&pairing, metric));
     }
-    let notes = found.notes(&pairing);
+    let notes = found.notes(&pairing, filter);
     let alike = found.list.iter().all(|(one, _)| one.same_tokens);
     let over = Over::of_table(if several { 2 } else { 1 }, alike);
     let mut list: Vec<Comparison> =

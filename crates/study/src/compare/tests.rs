@@ -109,6 +109,36 @@ fn filters_keep_lengths_and_extensions() {
 }
 
 #[test]
+fn what_is_asked_for_and_not_compared_is_named() {
+    let of = |extend: &str, length: usize| row(extend, length, 0, &[1.0, 2.0]);
+    let a = Side::new("a", vec![of("ntk", 256), of("ntk", 512)]);
+    let b = Side::new("b", vec![of("ntk", 256), of("yarn", 256)]);
+    let notes = |a: &Side, b: &Side, lengths: &[Tokens], extend: &[&str]| {
+        let extend = extend.iter().map(|kind| Reference::Kind((*kind).to_owned())).collect();
+        let found = compare(a, b, &Filter { lengths: lengths.to_vec(), extend }, Metric::Loss).unwrap();
+        assert_eq!(found.list.len(), 1);
+        found.notes
+    };
+    // L is 128.
+    let asked = [Tokens::times(2.0), Tokens::times(4.0), Tokens::Count(64)];
+    assert_eq!(
+        notes(&a, &b, &asked, &["ntk", "yarn", "linear"]),
+        [
+            "1 measured for a have no partner in b: the nearest differs in `length`",
+            "nothing is compared at 4L: b has no such measurement",
+            "nothing is compared at 64: neither side has such a measurement",
+            "nothing is compared with yarn: a has no such measurement",
+            "nothing is compared with linear: neither side has such a measurement",
+        ]
+    );
+    assert_eq!(notes(&a, &b, &asked[..1], &["ntk"]), [""; 0]);
+    // Two readings are what was asked for, each on its side.
+    let read =
+        |side: &Side, kind: &str| Side { extend: Some(Reference::Kind(kind.to_owned())), ..side.clone() };
+    assert_eq!(notes(&read(&a, "ntk"), &read(&b, "yarn"), &asked[..1], &["ntk", "yarn"]), [""; 0]);
+}
+
+#[test]
 fn seeds_are_paired_by_number_and_others_are_named() {
     let run = |seed: u64, nll: f64| vec![row("ntk", 256, seed, &[nll, nll + 1.0])];
     let a = seeds("a", &[run(0, 1.0), run(1, 1.5), run(2, 2.0)]);

@@ -38,6 +38,9 @@ pub struct Run {
 #[derive(Debug)]
 pub struct Lock(#[expect(dead_code, reason = "the lock goes when the file is closed")] Option<File>);
 
+/// Where a config does not have a key.
+const NOT_SET: &str = "not set";
+
 /// The keys of places: the same content may lie elsewhere.
 const PLACES: [&str; 2] = ["data.corpus", "data.tokenizer.path"];
 
@@ -336,7 +339,7 @@ fn differences(old: &Table, new: &Table) -> Vec<Difference> {
     keys.sort_unstable();
     keys.dedup();
     let value = |of: &[(String, String)], key: &str| {
-        of.iter().find(|(k, _)| k == key).map_or("not set".to_owned(), |(_, value)| value.clone())
+        of.iter().find(|(k, _)| k == key).map_or(NOT_SET.to_owned(), |(_, value)| value.clone())
     };
     let has = |wanted: &str| old.iter().chain(&new).any(|(key, _)| key == wanted);
     let changes_nothing = |key: &str| {

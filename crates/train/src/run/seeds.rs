@@ -1,6 +1,6 @@
 //! Runs that are seeds of one: nothing else tells them apart.
 
-use super::{Difference, PLACES, Run, differences, longer};
+use super::{Difference, NOT_SET, PLACES, Run, differences, longer};
 use crate::run_config::RunConfig;
 use longwave_core::{Error, Result};
 use longwave_data::Record;
@@ -34,33 +34,54 @@ impl Run {
         }
         Ok(())
     }
+
+    /// In what two runs differ beside the seed, in words: `None` where they are seeds of one run, or copies, and where a config is not
+    /// there or is one that this program cannot read.
+    ///
+    /// # Errors
+    /// What is recorded of a text is damaged.
+    pub fn differ_beside_seed(folder: &Path, other: &Path) -> Result<Option<String>> {
+        match [Self::read(folder), Self::read(other)] {
+            [Ok(config), Ok(of_other)] => differing((folder, &config), (other, &of_other)),
+            _ => Ok(None),
+        }
+    }
+
+    /// The error where two runs differ in this beside the seed.
+    pub fn no_seeds(folder: &Path, other: &Path, differing: &str) -> Error {
+        let (folder, other) = (folder.display(), other.display());
+        Error::usage(format!("`{folder}` and `{other}` are no seeds of one run: {differing}")).hint(HINT)
+    }
 }
 
-fn check_pair((folder, config): (&Path, &RunConfig), (other, of_other): (&Path, &RunConfig)) -> Result<()> {
+fn check_pair(run: (&Path, &RunConfig), other: (&Path, &RunConfig)) -> Result<()> {
+    differing(run, other)?.map_or(Ok(()), |found| Err(Run::no_seeds(run.0, other.0, &found)))
+}
+
+fn differing(
+    (folder, config): (&Path, &RunConfig),
+    (other, of_other): (&Path, &RunConfig),
+) -> Result<Option<String>> {
     let [a, b] = longer::compared(config, of_other)?;
     let contents = [content(folder)?, content(other)?];
     let is_place = |it: &Difference| PLACES.contains(&it.key.as_str());
     let is_known = contents.iter().all(Option::is_some);
-    let mut found: Vec<String> = differences(&a, &b)
-        .iter()
-        // The same text may lie elsewhere.
-        .filter(|it| it.key != "seed" && !(is_known && is_place(it)))
-        .map(|it| format!("`{}` is {} and {}", it.key, it.old, it.new))
-        .collect();
+    // The same text may lie elsewhere.
+    let mut keys = differences(&a, &b);
+    keys.retain(|it| it.key != "seed" && !(is_known && is_place(it)));
+    // A key that one of both has not follows from another one, such as the kind.
+    keys.sort_by_key(|it| it.old == NOT_SET || it.new == NOT_SET);
+    let named = keys.iter().map(|it| format!("`{}` is {} and {}", it.key, it.old, it.new));
+    let mut found: Vec<String> = named.collect();
     if is_known && contents[0] != contents[1] {
         found.push("`data.corpus` held another text".to_owned());
-    }
-    if found.is_empty() {
-        return Ok(());
     }
     let more = found.len().saturating_sub(NAMED);
     found.truncate(NAMED);
     if more > 0 {
         found.push(format!("{more} more keys differ"));
     }
-    let (folder, other) = (folder.display(), other.display());
-    Err(Error::usage(format!("`{folder}` and `{other}` are no seeds of one run: {}", found.join("; ")))
-        .hint(HINT))
+    Ok((!found.is_empty()).then(|| found.join("; ")))
 }
 
 /// The hash of what a run was trained on, where its folder records it.
@@ -105,5 +126,13 @@ mod tests {
         );
         let same_seed = message(&["seed = 0", "seed = 0\n[train]\nclip = 0.5"]).unwrap_err();
         assert!(same_seed.contains("`train.clip` is 1.0 and 0.5"), "what differs comes first: {same_seed}");
+        let apart = |keys: [&str; 2]| {
+            let (_folder, runs) = runs(&keys);
+            Run::differ_beside_seed(&runs[0], &runs[1]).unwrap()
+        };
+        assert_eq!([apart(["seed = 0", "seed = 1"]), apart(["seed = 1", "seed = 1"])], [None, None]);
+        let steps = "`train.steps` is 600 and 7".to_owned();
+        assert_eq!(apart(["seed = 0", "seed = 1\n[train]\nsteps = 7"]), Some(steps));
+        assert_eq!(apart(["seed = 0", "seed = \"one\""]), None);
     }
 }

@@ -3,8 +3,9 @@
 #
 #   sh tests/slurm.sh            as root, on Debian or Ubuntu; builds the program, installs slurm-wlm and munge
 #
-# It starts munged, slurmctld and slurmd, runs one small study here and once more through job arrays, and
-# compares the results byte for byte: about half a minute. It ends exactly the processes that it started.
+# It starts munged, slurmctld and slurmd, runs one small study here and once more through two job arrays, of which the
+# second waits for the first, and compares the results byte for byte: about half a minute. It ends exactly the processes
+# that it started.
 #
 # LONGWAVE names a program that is built already. Exit codes: 0 the same numbers, 77 this machine cannot have
 # a Slurm (no root, or no packages), anything else a failure.
@@ -74,6 +75,7 @@ SlurmdSpoolDir=$work/spool
 SlurmctldPidFile=$work/slurmctld.pid
 SlurmdPidFile=$work/slurmd.pid
 ReturnToService=2
+MaxArraySize=3
 NodeName=$host NodeAddr=127.0.0.1 CPUs=$(nproc) State=UNKNOWN
 PartitionName=all Nodes=ALL Default=YES State=UP
 CONF
@@ -126,6 +128,10 @@ TOML
 done
 (cd "$work/local" && "$program" study study.toml)
 (cd "$work/slurm" && "$program" study study.toml --launcher slurm --wait --jobs 2)
+# Two tasks an array: four runs are two of them, and at most two runs go at a time.
+arrays=$(grep -l -e '--array=0-1%2$' "$work"/slurm/runs/studies/study/slurm/*.sh | wc -l)
+waiting=$(grep -l -e '--dependency=afterany:[0-9]*$' "$work"/slurm/runs/studies/study/slurm/*.sh | wc -l)
+[ "$arrays" = 2 ] && [ "$waiting" = 1 ] || { echo "$arrays arrays, $waiting of them wait"; exit 1; }
 for file in results.csv study.md; do
     cmp "$work/local/runs/studies/study/$file" "$work/slurm/runs/studies/study/$file"
 done

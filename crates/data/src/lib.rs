@@ -59,7 +59,7 @@ mod train_bpe;
 
 pub use batch::{Batch, Sampling, batch};
 pub use config::{DataConfig, TokenizerConfig};
-pub use corpus::glob_matches;
+pub use corpus::glob_in;
 pub use dataset::{Dataset, OtherText};
 pub use examined::files_hash;
 pub use notes::{MANY_UNKNOWN, Note};

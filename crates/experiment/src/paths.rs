@@ -74,10 +74,10 @@ fn beside(path: &str, folder: &Path) -> Option<String> {
         return None;
     }
     let joined = folder.join(path);
-    let text = joined.to_string_lossy().into_owned();
-    let is_glob = path.contains(['*', '?', '[']);
-    let there = joined.exists() || (is_glob && longwave_data::glob_matches(&text));
-    there.then_some(text)
+    if joined.exists() {
+        return Some(joined.to_string_lossy().into_owned());
+    }
+    if path.contains(['*', '?', '[']) { longwave_data::glob_in(folder, path) } else { None }
 }
 
 #[cfg(test)]
@@ -119,5 +119,19 @@ mod tests {
         assert_eq!(document["axis"][1]["values"][0][1], here("texts"));
         assert_eq!(document["axis"][2]["points"][0]["data"]["corpus"], here("texts"));
         assert_eq!(document["axis"][2]["points"][0]["label"].as_str(), Some("texts"));
+    }
+
+    #[test]
+    fn wildcards_in_the_name_of_the_documents_folder_are_none() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join("my [1]");
+        std::fs::create_dir_all(folder.join("texts")).unwrap();
+        std::fs::write(folder.join("texts/a.txt"), "a").unwrap();
+        for (corpus, expected) in [("texts/*.txt", "my [[]1[]]/texts/*.txt"), ("texts", "my [1]/texts")] {
+            let mut document: Table = format!("data.corpus = \"{corpus}\"").parse().unwrap();
+            resolve(&mut document, &folder);
+            let expected = format!("{}/{expected}", place.path().display());
+            assert_eq!(document["data"]["corpus"].as_str(), Some(expected.as_str()));
+        }
     }
 }

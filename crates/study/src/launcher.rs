@@ -10,6 +10,7 @@ use longwave_core::{Error, Result, file};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Once;
 
 /// What a launcher needs to know of a study.
 #[derive(Clone, Debug)]
@@ -165,11 +166,8 @@ impl Submitted {
     /// Forgets arrays that Slurm has no task of any more, and gives the keys that it still has.
     pub fn queued(&mut self, folder: &Path) -> Result<Vec<String>> {
         let mut alive = Vec::new();
-        for array in self.arrays.drain(..) {
-            // A job that has been gone for long is an error to squeue.
-            let listed =
-                run("squeue", &["-h", "-j", &array.job, "-t", "PENDING,RUNNING,CONFIGURING,COMPLETING"]);
-            if listed.is_ok_and(|text| !text.trim().is_empty()) {
+        for array in std::mem::take(&mut self.arrays) {
+            if is_queued(&array.job)? {
                 alive.push(array);
             }
         }
@@ -183,8 +181,8 @@ impl Submitted {
         file::write(&Self::path(folder), text.as_bytes())
     }
 
-    /// Submits tasks as job arrays, at most `jobs` at a time, with more options for `sbatch`; gives the
-    /// job ids.
+    /// Submits tasks as job arrays, with more options for `sbatch`; gives the job ids. At most `jobs` tasks of the study run at a time: the limit of an
+    /// array counts its own tasks alone, so an array waits for the end of those before.
     pub fn submit(
         &mut self,
         study: &Submission<'_>,
@@ -201,7 +199,9 @@ impl Submitted {
             let lines: Vec<&str> = part.iter().map(|task| task.command.as_str()).collect();
             file::write(&list, (lines.join("\n") + "\n").as_bytes())?;
             let script = study.folder.join(format!("slurm/{stamp}-{number}.sh"));
-            file::write(&script, batch_script(study, part.len(), jobs, &list, options).as_bytes())?;
+            let before: &[Array] = if jobs.is_some() { &self.arrays } else { &[] };
+            let text = batch_script(study, part.len(), jobs, before, &list, options);
+            file::write(&script, text.as_bytes())?;
             let id = run("sbatch", &["--parsable", &script.to_string_lossy()])?;
             let id = id.trim().split(';').next().unwrap_or_default().to_owned();
             self.arrays
@@ -213,17 +213,55 @@ impl Submitted {
     }
 }
 
-/// The script of one job array: each element does one line of the list.
+/// States of a task at its end, as `squeue` calls them.
+const ENDED: [&str; 10] = [
+    "BOOT_FAIL",
+    "CANCELLED",
+    "COMPLETED",
+    "DEADLINE",
+    "FAILED",
+    "NODE_FAIL",
+    "OUT_OF_MEMORY",
+    "PREEMPTED",
+    "REVOKED",
+    "TIMEOUT",
+];
+
+/// Whether a task of a job may still run. Slurm forgets a job minutes after its end, and then calls its id invalid. Any other refusal, as while its
+/// controller is away, says nothing of the job: its tasks count as queued, and are not submitted twice.
+fn is_queued(job: &str) -> Result<bool> {
+    static TOLD: Once = Once::new();
+    match ask("squeue", &["-h", "-j", job, "-t", "all", "-o", "%T"])? {
+        Ok(states) => Ok(states.split_whitespace().any(|state| !ENDED.contains(&state))),
+        Err(refusal) if refusal.contains("Invalid job id") => Ok(false),
+        Err(refusal) => {
+            TOLD.call_once(|| {
+                tracing::warn!("`squeue` refused: {refusal}; what was submitted before counts as queued");
+            });
+            Ok(true)
+        }
+    }
+}
+
+/// The script of one job array: each element does one line of the list. None begins before the end of the arrays `before`.
 fn batch_script(
     study: &Submission<'_>,
     tasks: usize,
     jobs: Option<usize>,
+    before: &[Array],
     list: &Path,
     options: &[String],
 ) -> String {
     let limit = jobs.map(|jobs| format!("%{jobs}")).unwrap_or_default();
     let more: Vec<String> = options.iter().map(|option| format!("#SBATCH {option}\n")).collect();
     let more = more.concat();
+    // After the user's options, of which the last of a kind counts: the first array has them all, and the others wait for it.
+    let ids: Vec<&str> = before.iter().map(|array| array.job.as_str()).collect();
+    let after = if ids.is_empty() {
+        String::new()
+    } else {
+        format!("#SBATCH --dependency=afterany:{}\n", ids.join(":"))
+    };
     format!(
         "#!/bin/sh\n\
          #SBATCH --job-name={}\n\
@@ -231,7 +269,7 @@ fn batch_script(
          #SBATCH --ntasks=1\n\
          #SBATCH --cpus-per-task={}\n\
          #SBATCH --output={}/%A_%a.txt\n\
-         {more}\
+         {more}{after}\
          set -eu\n\
          line=$(sed -n \"$((SLURM_ARRAY_TASK_ID + 1))p\" {})\n\
          eval \"exec $line\"\n",
@@ -253,15 +291,23 @@ fn largest_array() -> usize {
 }
 
 fn run(program: &str, arguments: &[&str]) -> Result<String> {
+    ask(program, arguments)?.map_err(|refusal| {
+        Error::failed(format!("`{program}` refused: {refusal}")).hint("see `sinfo`, and `--sbatch OPTION`")
+    })
+}
+
+/// What a program of Slurm says, or why it refuses.
+fn ask(program: &str, arguments: &[&str]) -> Result<std::result::Result<String, String>> {
     let output = Command::new(program).args(arguments).output().map_err(|error| {
         Error::failed(format!("cannot run `{program}`: {error}"))
             .hint("`--launcher slurm` needs an existing Slurm, and its commands on the path")
     })?;
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-    }
-    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    Err(Error::failed(format!("`{program}` refused: {said}")).hint("see `sinfo`, and `--sbatch OPTION`"))
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Ok(if output.status.success() {
+        Ok(text(&output.stdout))
+    } else {
+        Err(text(&output.stderr).trim().to_owned())
+    })
 }
 
 #[cfg(test)]
@@ -317,11 +363,16 @@ mod tests {
     #[test]
     fn the_array_has_one_element_for_each_task() {
         let folder = Path::new("runs/studies/s");
-        let script =
-            batch_script(&study(folder), 3, Some(2), Path::new("list.txt"), &["--mem=2G".to_owned()]);
+        let array = |job: &str| Array { job: job.to_owned(), keys: Vec::new() };
+        let script = |before: &[Array]| {
+            batch_script(&study(folder), 3, Some(2), before, Path::new("list.txt"), &["--mem=2G".to_owned()])
+        };
+        let first = script(&[]);
         for line in ["#SBATCH --array=0-2%2", "#SBATCH --cpus-per-task=2", "#SBATCH --mem=2G"] {
-            assert!(script.lines().any(|found| found == line), "{script}");
+            assert!(first.lines().any(|found| found == line), "{first}");
         }
-        assert!(!script.contains("\n "), "{script}");
+        assert!(!first.contains("\n ") && !first.contains("dependency"), "{first}");
+        let third = script(&[array("7"), array("9")]);
+        assert!(third.lines().any(|found| found == "#SBATCH --dependency=afterany:7:9"), "{third}");
     }
 }

@@ -7,6 +7,7 @@ use longwave_core::config::read;
 use longwave_core::{Error, Result, file, written};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
@@ -62,8 +63,12 @@ fn from_here(folder: &Path, store: &Path) -> Option<PathBuf> {
 /// The keys of the runs that the study of a folder had when it ran or was collected last; none where it did neither.
 pub fn keys(folder: &Path) -> Result<Vec<String>> {
     let path = folder.join(KEYS);
-    if !path.try_exists().map_err(|error| Error::io("read", &path, &error))? {
-        return Ok(Vec::new());
+    match path.try_exists() {
+        Ok(true) => {}
+        Ok(false) => return Ok(Vec::new()),
+        // A file that lies among the studies, such as `.DS_Store`, is none.
+        Err(error) if error.kind() == ErrorKind::NotADirectory => return Ok(Vec::new()),
+        Err(error) => return Err(Error::io("read", &path, &error)),
     }
     serde_json::from_str(&file::read_text(&path)?)
         .map_err(|error| Error::failed(format!("`{}` is damaged: {error}", path.display())))
@@ -128,6 +133,9 @@ mod tests {
         assert_eq!((ids(&replanned), ids(&plan).len()), (ids(&plan), 4));
         assert_eq!(folder_of(&folder.path().join("report")), Some(folder.path().to_owned()));
         assert_eq!(folder_of(&folder.path().join("tasks")), None);
+        assert_eq!(keys(folder.path()).unwrap().len(), 4);
+        assert_eq!(keys(&folder.path().join("nowhere")).unwrap(), [""; 0]);
+        assert_eq!(keys(&folder.path().join(FILE)).unwrap(), [""; 0], "a file is no study");
         std::fs::write(folder.path().join(FILE), "format = 9").unwrap();
         assert!(load(folder.path()).unwrap_err().message().contains("format 9"));
     }

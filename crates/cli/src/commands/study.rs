@@ -23,9 +23,9 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let (mut document, folder) = read_study(&arguments.file)?;
-    let warnings = arguments.set.iter().map(|assignment| assign(&mut document, assignment));
-    warn(warnings.collect::<Result<Vec<_>>>()?.iter().flatten());
-    let mut study = Study::from_table(document, &|base| read_base(Path::new(base), folder.as_deref()))?;
+    let base = |base: &str| read_base(Path::new(base), folder.as_deref());
+    warn(&assign(&mut document, &arguments.set, &base)?);
+    let mut study = Study::from_table(document, &base)?;
     if !arguments.options.devices.is_empty() {
         study.devices = arguments.options.devices.iter().map(ToString::to_string).collect();
     }

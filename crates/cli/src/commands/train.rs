@@ -32,9 +32,9 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", conflicts_with_all = ["out", "resume", "kernels"],
           value_parser = clap::value_parser!(u64).range(1..=MOST_RUNS))]
     seeds: Option<u64>,
-    /// What the tables are printed as: `text`, `markdown`, `latex` or `csv`
-    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = parsed::<Format>)]
-    format: Format,
+    /// Print the tables as `text`, `markdown`, `latex` or `csv`; as text unless given, and with `--seeds` the whole of `study.md`
+    #[arg(long, value_name = "FORMAT", value_parser = parsed::<Format>)]
+    format: Option<Format>,
     #[command(flatten)]
     compute: Compute,
 }
@@ -43,7 +43,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let Arguments { compute, out, resume, seeds, format, .. } = arguments;
     let config = read_config(arguments.config.required()?, &arguments.set)?;
     if let Some(seeds) = seeds {
-        return run_seeds(&config, *seeds, compute);
+        return run_seeds(&config, *seeds, compute, *format);
     }
     warn(&config.warnings);
     let folder = out.clone().unwrap_or_else(|| default_folder(&config.run));
@@ -56,6 +56,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if rows.is_empty() {
         return Ok(());
     }
-    print_tables(&rows, *format)?;
+    print_tables(&rows, format.unwrap_or_default())?;
     renew_report(&folder, None)
 }

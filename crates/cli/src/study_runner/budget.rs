@@ -89,9 +89,12 @@ impl StudyRunner<'_> {
 
     /// The next runs that the budget holds; none where it holds no more.
     pub(super) fn next_portion(&self, ledger: &mut Ledger, wanted: &[usize]) -> Result<Vec<usize>> {
-        let portion = self.portions(wanted).swap_remove(0);
-        let estimate = self.seconds(&ledger.speeds, &portion, &ledger.costs) / self.jobs() as f64;
-        let (needed, left) = (ledger.corrected(estimate), ledger.budget - ledger.elapsed());
+        let left = ledger.budget - ledger.elapsed();
+        let estimate = |runs: &[usize]| self.time(&ledger.speeds, runs, &ledger.costs);
+        let fits = |runs: &[usize]| ledger.corrected(estimate(runs)) <= left;
+        let (_, portion) = together(&self.portions(wanted), self.jobs(), &fits);
+        let estimate = estimate(&portion);
+        let needed = ledger.corrected(estimate);
         if needed <= left {
             ledger.estimated += estimate;
             return Ok(portion);
@@ -117,14 +120,17 @@ impl StudyRunner<'_> {
         speeds: &Speeds,
         costs: &[Option<Cost>],
     ) -> String {
-        let (mut used, mut fitting, mut runs) = (0.0, 0, 0);
+        let (mut used, mut fitting, mut runs) = (0.0_f64, 0, 0);
         let portions = self.portions(left);
-        for portion in &portions {
-            let more = self.seconds(speeds, portion, costs) / self.jobs() as f64;
-            if used + more > budget.seconds {
+        while fitting < portions.len() {
+            let after = |runs: &[usize]| used + self.time(speeds, runs, costs);
+            let fits = |runs: &[usize]| after(runs) <= budget.seconds;
+            let (count, portion) = together(&portions[fitting..], self.jobs(), &fits);
+            let after = after(&portion);
+            if after > budget.seconds {
                 break;
             }
-            (used, fitting, runs) = (used + more, fitting + 1, runs + portion.len());
+            (used, fitting, runs) = (after, fitting + count, runs + portion.len());
         }
         let (what, all) = (if self.plan.looks.are_several() { "look" } else { "seed" }, portions.len());
         let budget = duration(budget.seconds);
@@ -138,9 +144,38 @@ impl StudyRunner<'_> {
     }
 }
 
+/// How many of the next portions go together, and their runs: as many as give each of `jobs` places a run, as far as they fit.
+fn together(portions: &[Vec<usize>], jobs: usize, fits: &dyn Fn(&[usize]) -> bool) -> (usize, Vec<usize>) {
+    let mut runs = portions.first().cloned().unwrap_or_default();
+    let mut count = 1;
+    for portion in portions.iter().skip(1) {
+        if runs.len() >= jobs {
+            break;
+        }
+        let more = [&runs[..], &portion[..]].concat();
+        if !fits(&more) {
+            break;
+        }
+        (runs, count) = (more, count + 1);
+    }
+    (count, runs)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn portions_go_together_until_each_place_has_a_run() {
+        let (one, two) = ([vec![0], vec![1], vec![2]], [vec![0, 1], vec![2, 3]]);
+        assert_eq!(together(&one, 2, &|_| true), (2, vec![0, 1]));
+        assert_eq!(together(&one, 8, &|_| true), (3, vec![0, 1, 2]));
+        assert_eq!(together(&one, 8, &|runs| runs.len() < 3), (2, vec![0, 1]));
+        // Who asks learns of the first that it does not fit.
+        assert_eq!(together(&one, 8, &|_| false), (1, vec![0]));
+        assert_eq!(together(&two, 2, &|_| true), (1, vec![0, 1]));
+        assert_eq!(together(&two, 3, &|_| true), (2, vec![0, 1, 2, 3]));
+    }
 
     #[test]
     fn times_are_read_by_their_units() {

@@ -1,6 +1,7 @@
 //! `--dry-run`: the plan, what it takes and how long that is, and how many seeds its claims need.
 
 use super::StudyRunner;
+use super::speed::side_by_side;
 use crate::output::lines;
 use crate::terminal::Terminal;
 use longwave_core::{Error, Result};
@@ -89,7 +90,7 @@ impl StudyRunner<'_> {
         let speeds = self.speeds(machine, &asked, &whole)?;
         if !left.is_empty() {
             match &speeds {
-                Some(speeds) => self.show_time(self.seconds(speeds, &left, &costs))?,
+                Some(speeds) => self.show_time(&self.seconds(speeds, &left, &costs))?,
                 None => lines("the hours cannot be estimated: no speed was measured\n")?,
             }
         }
@@ -99,13 +100,15 @@ impl StudyRunner<'_> {
         self.show_needs(&needs, speeds.as_ref(), &whole)
     }
 
-    fn show_time(&self, seconds: f64) -> Result<()> {
-        let jobs = self.jobs();
-        lines(&format!(
-            "about {} of one run after the other, {} with {jobs} at a time\n",
-            duration(seconds),
-            duration(seconds / jobs as f64)
-        ))
+    /// Prints how long runs take that take so many seconds each.
+    fn show_time(&self, seconds: &[f64]) -> Result<()> {
+        let all = duration(seconds.iter().sum());
+        if seconds.len() == 1 {
+            return lines(&format!("about {all} for one run\n"));
+        }
+        let jobs = self.jobs().min(seconds.len().max(1));
+        let at_a_time = duration(side_by_side(seconds.iter().copied(), jobs));
+        lines(&format!("about {all} of one run after the other, {at_a_time} with {jobs} at a time\n"))
     }
 
     /// The cost of every run, of `left` without what is done: what is trained is only to be read, and what a stored run shares is not

@@ -3,6 +3,7 @@
 mod budget;
 mod conclude;
 mod estimate;
+mod folder;
 mod launch;
 mod map;
 mod power;
@@ -87,8 +88,42 @@ pub(crate) enum Launcher {
     Command,
 }
 
+impl Options {
+    /// Checks that each option has an effect with the launcher that is chosen: without their launcher, runs that are meant for others
+    /// would begin on this machine.
+    fn check_launcher(&self) -> Result<()> {
+        let launcher = self.launcher;
+        if self.budget.is_some() && launcher != Launcher::Local {
+            return Err(Error::usage("`--budget` plans for this machine, and the launcher has others")
+                .hint("leave `--budget` or `--launcher` out"));
+        }
+        if self.jobs.is_some() && launcher == Launcher::Command {
+            return Err(Error::usage(
+                "`--jobs` has no effect with `--launcher command`, which hands over all runs at once",
+            )
+            .hint("leave `--jobs` out, and limit the runs in the engine"));
+        }
+        let (option, lacks) = if self.template.is_some() && launcher != Launcher::Command {
+            ("--template", "`--launcher command`")
+        } else if !self.sbatch.is_empty() && launcher != Launcher::Slurm {
+            ("--sbatch", "`--launcher slurm`")
+        } else if self.wait && launcher == Launcher::Local {
+            ("--wait", "`--launcher slurm` or `--launcher command`")
+        } else {
+            return Ok(());
+        };
+        Err(Error::usage(format!("`{option}` has no effect without {lacks}"))
+            .hint(format!("add {lacks}, or leave `{option}` out")))
+    }
+}
+
 /// Trains one config with several seeds: a study without a file.
-pub(crate) fn run_seeds(config: &Config, seeds: u64, compute: &Compute) -> Result<()> {
+pub(crate) fn run_seeds(
+    config: &Config,
+    seeds: u64,
+    compute: &Compute,
+    format: Option<Format>,
+) -> Result<()> {
     let first = config.run.seed;
     let threads = compute.threads.unwrap_or_else(|| cores().min(2));
     let study = Study::of_seeds(
@@ -98,7 +133,7 @@ pub(crate) fn run_seeds(config: &Config, seeds: u64, compute: &Compute) -> Resul
         threads,
         compute.device.to_string(),
     )?;
-    perform(&study, &Options::default())
+    perform(&study, &Options { format, ..Options::default() })
 }
 
 /// The runs without results, each work once.
@@ -123,10 +158,7 @@ struct StudyRunner<'a> {
 pub(crate) fn perform(study: &Study, options: &Options) -> Result<()> {
     interrupt::install()?;
     let kind = device_kind(&study.devices)?;
-    if let (Some(_), true) = (options.budget, options.launcher != Launcher::Local) {
-        return Err(Error::usage("`--budget` plans for this machine, and the launcher has others")
-            .hint("leave `--budget` or `--launcher` out"));
-    }
+    options.check_launcher()?;
     let threads = threads::of_a_run(study, kind, options)?;
     // Before anything else takes threads: a probe has as many as a run.
     let measures = options.dry_run || options.budget.is_some() && !options.collect;
@@ -158,10 +190,7 @@ pub(crate) fn perform(study: &Study, options: &Options) -> Result<()> {
     let store = Store::new(&study.store);
     let folder = options.out.clone().unwrap_or_else(|| studies(store.folder()).join(&study.name));
     plan.check_best(&store)?;
-    if options.out.is_some() && is_foreign(&folder) {
-        return Err(Error::usage(format!("`{}` is not empty and holds no study", folder.display()))
-            .hint("choose another folder with `--out`"));
-    }
+    folder::check(&folder, &study.name)?;
     if !options.collect {
         check_texts(&plan, &unfinished(&plan, &store), &mut corpora)?;
         let hints = [plan.find_sources(&store)?, plan.without_evaluation()];
@@ -183,13 +212,6 @@ pub(crate) fn perform(study: &Study, options: &Options) -> Result<()> {
         }
     }
     runner.conclude()
-}
-
-/// Whether a folder holds something, and nothing that a study writes first.
-fn is_foreign(folder: &Path) -> bool {
-    let holds_something = std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some());
-    let ours = ["plan.toml", "plan.json", "claims.json", "study.md", "tasks"];
-    holds_something && ours.iter().all(|name| !folder.join(name).exists())
 }
 
 impl StudyRunner<'_> {

@@ -2,7 +2,7 @@
 
 use super::StudyRunner;
 use super::estimate::duration;
-use super::speed::Speeds;
+use super::speed::{Speeds, side_by_side};
 use crate::output::{lines, status};
 use longwave_core::Result;
 use longwave_report::grid::{Entry, Grid, Header};
@@ -68,7 +68,8 @@ impl StudyRunner<'_> {
                 _ => 0,
             };
             let time = speeds.filter(|_| more > 0).map(|speeds| {
-                duration(more as f64 * self.seconds(speeds, &need.runs, costs) / self.jobs() as f64)
+                let seed = self.seconds(speeds, &need.runs, costs);
+                duration(side_by_side((0..more).flat_map(|_| seed.iter().copied()), self.jobs()))
             });
             let so_far = need.so_far.map_or("-".to_owned(), |it| format!("{:+.4} ±{:.4}", it.mean, it.se));
             let time = time.unwrap_or_else(|| "-".to_owned());

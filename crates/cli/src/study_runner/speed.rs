@@ -75,16 +75,34 @@ impl StudyRunner<'_> {
         Ok(slowest.map(|slowest| Speeds { by_encoding, slowest }))
     }
 
-    /// Seconds of all these runs, one after the other: each encoding's operations at its speed, and what was not measured
-    /// at the slowest.
-    pub(super) fn seconds(&self, speeds: &Speeds, runs: &[usize], costs: &[Option<Cost>]) -> f64 {
+    /// Seconds of each of these runs: each encoding's operations at its speed, and what was not measured at the slowest.
+    pub(super) fn seconds(&self, speeds: &Speeds, runs: &[usize], costs: &[Option<Cost>]) -> Vec<f64> {
         let of = |&index: &usize| -> Option<f64> {
             let encoding = self.plan.runs[index].job.as_ref().ok()?.config.run.position.name();
             let known = speeds.by_encoding.iter().find(|(known, _)| *known == encoding);
             Some(costs[index]?.flops() / known.map_or(speeds.slowest, |(_, speed)| *speed))
         };
-        runs.iter().filter_map(of).sum()
+        runs.iter().filter_map(of).collect()
     }
+
+    /// Seconds until these runs are done, as many at a time as this machine does.
+    pub(super) fn time(&self, speeds: &Speeds, runs: &[usize], costs: &[Option<Cost>]) -> f64 {
+        side_by_side(self.seconds(speeds, runs, costs), self.jobs())
+    }
+}
+
+/// Seconds until runs that take so many each are done, `jobs` at a time: each begins, in order, as soon as there is a place for it. No
+/// run is divided among places.
+pub(super) fn side_by_side(seconds: impl IntoIterator<Item = f64>, jobs: usize) -> f64 {
+    let mut ends: Vec<f64> = Vec::new();
+    for run in seconds {
+        if ends.len() < jobs {
+            ends.push(run);
+        } else if let Some(first) = ends.iter_mut().min_by(|a, b| a.total_cmp(b)) {
+            *first += run;
+        }
+    }
+    ends.into_iter().fold(0.0, f64::max)
 }
 
 /// Floating-point operations a second of a few training steps, of which nothing is written.
@@ -154,5 +172,16 @@ mod tests {
         assert_eq!((train.batch_tokens, train.accumulation), (256, 2), "a short step stays as it is");
         let error = measured(1 << 15, 1 << 15, 1).unwrap_err();
         assert!(error.message().contains("a sequence of 32768 tokens takes too long"), "{error}");
+    }
+
+    #[test]
+    fn no_run_is_done_in_parts() {
+        assert_eq!(side_by_side([90.0], 64), 90.0);
+        assert_eq!(side_by_side([1.0, 1.0, 1.0, 1.0], 2), 2.0);
+        // The second place has the first run that ends, and then another.
+        assert_eq!(side_by_side([5.0, 1.0, 1.0], 2), 5.0);
+        assert_eq!(side_by_side([1.0, 1.0, 5.0], 2), 6.0);
+        assert_eq!(side_by_side([2.0, 3.0], 1), 5.0);
+        assert_eq!(side_by_side([], 2), 0.0);
     }
 }

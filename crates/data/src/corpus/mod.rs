@@ -93,8 +93,40 @@ pub(crate) fn find(config: &DataConfig, key: &str) -> Result<Corpus> {
         .hint("paths start at the config's folder or at the current folder; a glob needs a `*`, `?` or `[`"))
 }
 
-pub fn glob_matches(pattern: &str) -> bool {
-    glob::glob(pattern).is_ok_and(|mut found| found.next().is_some())
+/// The glob from the current folder to what `pattern` names in `folder`, if it names anything there. What looks like a wildcard in the folder's own
+/// name is none.
+pub fn glob_in(folder: &Path, pattern: &str) -> Option<String> {
+    let folder = glob::Pattern::escape(&folder.to_string_lossy());
+    let joined = Path::new(&folder).join(pattern).to_string_lossy().into_owned();
+    glob::glob(&joined).is_ok_and(|mut found| found.next().is_some()).then_some(joined)
+}
+
+/// The folder that a glob names before its first wildcard, as it is called, and the rest of the glob.
+fn parted(pattern: &str) -> (String, &str) {
+    let (mut folder, mut rest) = (String::new(), pattern);
+    while let Some((part, below)) = rest.split_once('/') {
+        let Some(name) = literal(part) else { break };
+        folder += &(name + "/");
+        rest = below;
+    }
+    (folder, rest)
+}
+
+/// The one name that a part of a glob matches; `None` where it has a wildcard. Alone in brackets, a sign stands for itself.
+fn literal(part: &str) -> Option<String> {
+    let (mut name, mut rest) = (String::new(), part);
+    while let Some(sign) = rest.chars().next() {
+        if ["[*]", "[?]", "[[]", "[]]"].iter().any(|escaped| rest.starts_with(escaped)) {
+            name += &rest[1..2];
+            rest = &rest[3..];
+        } else if "*?[".contains(sign) {
+            return None;
+        } else {
+            name.push(sign);
+            rest = &rest[sign.len_utf8()..];
+        }
+    }
+    Some(name)
 }
 
 fn find_in_folder(folder: &Path, config: &DataConfig) -> Result<Corpus> {
@@ -123,20 +155,20 @@ fn find_by_glob(config: &DataConfig, key: &str) -> Result<Corpus> {
         Error::value(key, format!("\"{pattern}\""), format!("the glob is malformed: {error}"))
             .hint("`*` and `?` match within a name, `**` through folders, `[ab]` one of a set")
     };
-    let base = pattern.find(['*', '?', '[']).and_then(|end| pattern[..end].rfind('/')).map_or(0, |at| at + 1);
+    let (folder, below) = parted(pattern);
     let (mut found, mut left_out) = (Vec::new(), Vec::new());
     // Hidden files and copies of editors are read where the pattern says so by itself, as folders leave them out.
     let is_hidden =
         |name: &str| name.split('/').any(|part| part.starts_with('.') && part != "." && part != "..");
     let is_left_out = |name: &str| {
-        (is_hidden(name) && !is_hidden(&pattern[base..])) || (name.ends_with('~') && !pattern.ends_with('~'))
+        (is_hidden(name) && !is_hidden(below)) || (name.ends_with('~') && !pattern.ends_with('~'))
     };
     for path in glob::glob(pattern).map_err(|error| bad_glob(&error))? {
         let path = path.map_err(|error| Error::io("read", error.path(), error.error()))?;
         if path.is_file() {
             let text = path.to_string_lossy();
             // The matches begin as the pattern does, unless it begins with `./`.
-            let name = text.strip_prefix(&pattern[..base]).unwrap_or(&text).replace('\\', "/");
+            let name = text.strip_prefix(&folder).unwrap_or(&text).replace('\\', "/");
             if is_left_out(&name) {
                 left_out.push(name);
             } else {

@@ -85,6 +85,21 @@ fn names_of_a_glob_do_not_depend_on_where_it_lies() {
     assert_eq!(names(&format!("{}/**/z*", folder.path().display())), ["a/z.txt"]);
 }
 
+#[cfg(unix)]
+#[test]
+fn the_name_of_a_globs_folder_is_no_pattern() {
+    let folder =
+        folder(&[("my [1]/c*/b/x.txt", "1"), ("my [1]/c*/.git/x.txt", "2"), ("my 1/cd/b/x.txt", "3")]);
+    let glob = glob_in(&folder.path().join("my [1]"), "c[*]/**/*.txt").unwrap();
+    assert_eq!(glob, format!("{}/my [[]1[]]/c[*]/**/*.txt", folder.path().display()));
+    let corpus = found(&glob).unwrap();
+    assert_eq!(corpus.sources[0].path, folder.path().join("my [1]/c*/b/x.txt"));
+    assert_eq!(names(&glob), ["b/x.txt"]);
+    assert_eq!(corpus.left_out, [".git/x.txt"]);
+    assert_eq!(glob_in(&folder.path().join("my [1]"), "d/*.txt"), None);
+    assert_eq!(glob_in(Path::new(""), "no such folder/*.txt"), None);
+}
+
 #[test]
 fn what_is_not_there_is_explained() {
     let empty = folder(&[("a.png", ""), ("v/valid/x.txt", "1")]);

@@ -6,10 +6,47 @@ use longwave_core::config::set;
 use longwave_core::{Error, Result};
 use toml::{Table, Value};
 
-/// Changes a study's document by `KEY=VALUE`: a key of the study itself, or one of the config that every run begins
-/// with. Gives a warning where the key could mean several blocks.
-pub fn assign(document: &mut Table, assignment: &str) -> Result<Option<String>> {
-    let first = assignment.split(['.', '=']).next().unwrap_or_default().trim();
+const EVALUATE: &str = "evaluate";
+
+/// Changes a study's document by `KEY=VALUE`: keys of the study itself, or of the config that every run begins
+/// with. `read_base` gives the document of the base config. Gives a warning where a key could mean several blocks.
+pub fn assign(
+    document: &mut Table,
+    assignments: &[String],
+    read_base: &dyn Fn(&str) -> Result<Table>,
+) -> Result<Vec<String>> {
+    // A change of the base's evaluations is one of the base that is named here too, in whatever order.
+    let (bases, others): (Vec<_>, Vec<_>) = assignments.iter().partition(|it| first_part(it) == "base");
+    let mut warnings = Vec::new();
+    for assignment in bases.into_iter().chain(others) {
+        warnings.extend(assign_one(document, assignment, read_base)?);
+    }
+    Ok(warnings)
+}
+
+fn first_part(assignment: &str) -> &str {
+    assignment.split(['.', '=']).next().unwrap_or_default().trim()
+}
+
+fn assign_one(
+    document: &mut Table,
+    assignment: &str,
+    read_base: &dyn Fn(&str) -> Result<Table>,
+) -> Result<Option<String>> {
+    let first = first_part(assignment);
+    let key = assignment.split('=').next().unwrap_or_default();
+    if first == EVALUATE && key.contains('.') && !document.contains_key(EVALUATE) {
+        // It changes a key of what the runs are read with, and leaves the other keys as they are there.
+        if let Some(Value::Table(changes)) = document.get_mut("set")
+            && changes.contains_key(EVALUATE)
+        {
+            return set(changes, assignment);
+        }
+        let base = document.get("base").and_then(Value::as_str).map(read_base).transpose()?;
+        if let Some(blocks) = base.and_then(|mut base| base.remove(EVALUATE)) {
+            document.insert(EVALUATE.to_owned(), blocks);
+        }
+    }
     if KEYS.contains(&first) || SECTIONS.contains(&first) {
         return set(document, assignment);
     }

@@ -39,7 +39,8 @@ pub fn studies(store: &Path) -> PathBuf {
 pub struct Study {
     /// Names the study's folder.
     pub name: String,
-    /// The config that every run begins with, changed by `[set]`; without `evaluate` and `seed`.
+    /// The config that every run begins with, changed by `[set]`; without `seed`, and without `evaluate` unless that is empty: then nothing
+    /// is measured.
     pub base: Table,
     /// What is varied; the runs are all combinations of their points.
     pub axes: Vec<Axis>,
@@ -182,8 +183,7 @@ impl Study {
         if let Some(stages) = stages {
             base.insert("stage".to_owned(), stages);
         }
-        let evaluations = if given { evaluations } else { take_tables(&mut base, "evaluate")? };
-        base.remove("evaluate");
+        let evaluations = settle_evaluations(given.then_some(evaluations), &mut base)?;
         base.remove("seed");
         let axes = each(&axes, "axis", Axis::read)?;
         check_axes(&axes)?;
@@ -242,6 +242,21 @@ impl Study {
         let document = written::toml_table("the study", &top)?;
         Self::from_table(document, &|_| Ok(base.clone()))
     }
+}
+
+/// The evaluations of a study: its `own`, or else those of its base, which it takes from there.
+fn settle_evaluations(own: Option<Vec<Table>>, base: &mut Table) -> Result<Vec<Table>> {
+    let is_given = own.is_some() || base.contains_key("evaluate");
+    let evaluations = match own {
+        Some(own) => own,
+        None => take_tables(base, "evaluate")?,
+    };
+    base.remove("evaluate");
+    if is_given && evaluations.is_empty() {
+        // Without the key each run would have the default block.
+        base.insert("evaluate".to_owned(), Value::Array(Vec::new()));
+    }
+    Ok(evaluations)
 }
 
 /// Reads the tables of a list, each by its place in the file.

@@ -24,6 +24,41 @@ fn set_changes_key_by_key_and_a_kind_replaces() {
     assert_eq!(found.seeds, [0]);
 }
 
+/// The evaluations of a study after `--set`, and the warnings. The base reads in two ways, and so does another one.
+fn assigned(text: &str, set: &[&str]) -> (Vec<String>, Vec<String>) {
+    let read = |name: &str| -> Result<Table> {
+        let extend = if name == "b.toml" { "[\"ntk\", \"yarn\"]" } else { "[\"linear\", \"rerope\"]" };
+        Ok(format!("{BASE}\nextend = {extend}").parse().unwrap())
+    };
+    let mut document: Table = format!("name = \"s\"\nbase = \"b.toml\"\n{text}").parse().unwrap();
+    let set: Vec<String> = set.iter().copied().map(str::to_owned).collect();
+    let warnings = assign(&mut document, &set, &read).unwrap();
+    let study = Study::from_table(document, &read).unwrap();
+    let block = |evaluation: EvaluateBlock| Value::Table(evaluation.block).to_string();
+    (study.evaluations.into_iter().map(block).collect(), warnings)
+}
+
+#[test]
+fn a_changed_key_leaves_the_rest_of_the_base_s_evaluations() {
+    let lengths = "evaluate.lengths=[64]";
+    let of = |text: &str, set: &[&str]| assigned(text, set).0;
+    let both = |lengths: &str, extend: &str| [format!("{{ lengths = [{lengths}], extend = {extend} }}")];
+    assert_eq!(of("", &[lengths]), both("64", "[\"ntk\", \"yarn\"]"));
+    assert_eq!(of("", &["evaluate.0.extend.1=linear"]), both("128", "[\"ntk\", \"linear\"]"));
+    // The base that is named too, in either order.
+    for set in [[lengths, "base=c.toml"], ["base=c.toml", lengths]] {
+        assert_eq!(of("", &set), both("64", "[\"linear\", \"rerope\"]"));
+    }
+    // Where the study says itself what is read, that is changed.
+    let block = "lengths = [32]\nextend = [\"linear\"]";
+    assert_eq!(of(&format!("[[evaluate]]\n{block}"), &[lengths]), both("64", "[\"linear\"]"));
+    assert_eq!(of(&format!("[[set.evaluate]]\n{block}"), &[lengths]), both("64", "[\"linear\"]"));
+    // The whole list takes the place of the whole list.
+    assert_eq!(of("", &["evaluate=[{ lengths = [64] }]"]), ["{ lengths = [64] }"]);
+    let (_, warnings) = assigned("[[evaluate]]\nlengths = [32]\n[[evaluate]]\nlengths = [64]", &[lengths]);
+    assert!(warnings[0].contains("the first of 2 `[[evaluate]]` blocks"), "{warnings:?}");
+}
+
 #[test]
 fn nothing_that_is_set_is_undone_in_silence() {
     let axis =

@@ -137,7 +137,10 @@ impl Plan {
             .runs
             .iter()
             .filter(|run| run.job.as_ref().is_ok_and(|job| job.config.evaluations().is_empty()))
-            .map(|run| format!("`{}`", run.labels.join(", ")))
+            .map(|run| match run.labels.as_slice() {
+                [] => "the run".to_owned(),
+                labels => format!("`{}`", labels.join(", ")),
+            })
             .collect();
         labels.dedup();
         (!labels.is_empty())
@@ -227,7 +230,7 @@ impl Expansion<'_, '_> {
         let wanted = self.study.evaluations.iter().enumerate().filter(|(_, block)| block.is_for(&names));
         let (places, blocks): (Vec<usize>, Vec<Value>) =
             wanted.map(|(place, block)| (place, Value::Table(block.block.clone()))).unzip();
-        // Without any there is the default block, as in a config.
+        // Without any the base says what there is, as in a config: nothing with an empty list, else the default block.
         if !self.study.evaluations.is_empty() {
             document.insert("evaluate".to_owned(), Value::Array(blocks));
         }

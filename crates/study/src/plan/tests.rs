@@ -109,6 +109,25 @@ fn without_a_block_there_is_the_default_one() {
 }
 
 #[test]
+fn with_an_empty_list_nothing_is_measured() {
+    let axis = "[[axis]]\nkey = \"position\"\nvalues = [\"rope\", \"alibi\"]\n";
+    for plan in [
+        plan(&format!("evaluate = []\n{axis}")),
+        plan(&format!("set.evaluate = []\n{axis}")),
+        plan_of(&format!("evaluate = []\n{BASE}"), axis),
+    ] {
+        assert!(plan.check().is_ok());
+        assert!(plan.jobs().all(|(_, job)| job.config.evaluations().is_empty()));
+        let told = plan.without_evaluation().unwrap();
+        assert_eq!(told, "no `[[evaluate]]` reads `rope`; `alibi`: trained, and not measured");
+    }
+    let told = plan("evaluate = []").without_evaluation().unwrap();
+    assert_eq!(told, "no `[[evaluate]]` reads the run: trained, and not measured");
+    // A block of the study takes the place of the base's empty list.
+    assert_eq!(lengths(&plan_of(&format!("evaluate = []\n{BASE}"), EVALUATE)), [[128]]);
+}
+
+#[test]
 fn a_training_length_is_swept_in_one_line() {
     let axis = "[[axis]]\nkey = \"train.length\"\nvalues = [64, 128, 256]\n";
     let plan = plan(&format!(

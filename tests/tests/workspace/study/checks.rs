@@ -141,6 +141,81 @@ fn an_encoding_without_long_positions_keeps_its_short_ones() {
 }
 
 #[test]
+fn the_folder_of_somebody_else_is_left_alone() {
+    let project = project(STUDY);
+    let collect = |out: &str| study(&project, &["--collect", "--out", out]);
+    let strangers = [
+        ("proj/results.csv", "a,b"),
+        ("proj/study.md", "my study"),
+        ("proj/tasks/one.toml", "a task of mine"),
+        ("proj/claims.json", "my claims"),
+        ("infra/plan.json", "{ \"resources\": [] }"),
+        ("cloud/plan.toml", "[[entries]]\nname = \"mine\""),
+    ];
+    for (name, text) in &strangers {
+        project.write(name, text);
+    }
+    for folder in ["proj", "infra", "cloud"] {
+        collect(folder).refuses(2, &[&format!("`{folder}` is not empty and holds no study"), "with `--out`"]);
+    }
+    for (name, text) in strangers {
+        assert_eq!(project.text(name), text);
+    }
+    // What a first start leaves that was stopped at once, and a study that lost its plan.
+    project.write("stopped/claims.json", "[]");
+    project.write("stopped/.plan.json.1.part", "half");
+    collect("stopped").done();
+    std::fs::remove_file(project.path("stopped/plan.toml")).unwrap();
+    collect("stopped").done();
+    assert!(project.exists("stopped/plan.toml"));
+}
+
+#[test]
+fn a_study_does_not_take_the_folder_of_another() {
+    let project = project(STUDY);
+    study(&project, &["--collect"]).done();
+    let kept = ["study.md", "plan.toml", "plan.json"].map(|name| format!("runs/studies/two/{name}"));
+    let read = || kept.each_ref().map(|name| project.text(name));
+    let before = read();
+    project.write("other.toml", &STUDY.replace("\"two\"", "\"other\"").replace("steps = 12", "steps = 3"));
+    for more in [&["--collect"][..], &["--dry-run"], &[]] {
+        let arguments = [&["study", "other.toml", "--out", "runs/studies/two"], more].concat();
+        project.refuses(
+            2,
+            &arguments,
+            &[
+                "`runs/studies/two` holds the study `two`, and this one is `other`",
+                "another folder with `--out`",
+            ],
+        );
+    }
+    assert_eq!(read(), before);
+    // Under its own name a study has its folder again, however it is changed.
+    study(&project, &["--collect", "--out", "runs/studies/two", "--set", "train.steps=3"]).done();
+}
+
+#[test]
+fn an_option_without_its_launcher_is_refused() {
+    let project = project(STUDY);
+    for (arguments, told) in [
+        (&["--template", "echo {command}"][..], "`--template` has no effect without `--launcher command`"),
+        (
+            &["--template", "echo {command}", "--launcher", "slurm"],
+            "`--template` has no effect without `--launcher command`",
+        ),
+        (&["--sbatch=--mem=4G"], "`--sbatch` has no effect without `--launcher slurm`"),
+        (&["--wait"], "`--wait` has no effect without `--launcher slurm` or `--launcher command`"),
+        (
+            &["--launcher", "command", "--template", "echo {command}", "--jobs", "2"],
+            "`--jobs` has no effect with `--launcher command`",
+        ),
+    ] {
+        study(&project, arguments).refuses(2, &[told, "hint: "]);
+    }
+    assert!(!project.exists("runs"));
+}
+
+#[test]
 fn a_text_that_is_too_short_is_refused() {
     refused(
         "[[evaluate]]\nlengths = [32, 65536]\n",

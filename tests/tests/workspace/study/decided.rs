@@ -146,6 +146,10 @@ fn a_budget_holds_whole_seeds_or_is_refused() {
     let outcome = study(&project, &["--budget", "1h"]).done();
     assert!(outcome.stderr.contains("budget    a budget of 1.0 hours holds it"), "{}", outcome.stderr);
     assert!(study_md(&project).contains("4 of 4 runs finished."));
+    // One run is as long with any number at a time.
+    project.write("one.toml", "name = \"one\"\nbase = \"small.toml\"");
+    let plan = project.ok(&["study", "one.toml", "--dry-run"]).stdout;
+    assert!(plan.contains(" for one run\n") && !plan.contains("at a time"), "{plan}");
     study(&project, &["--budget", "3"]).refuses(2, &["it is a time such as `45m`"]);
     study(&project, &["--budget", "3h", "--launcher", "slurm"]).refuses(2, &["plans for this machine"]);
 }

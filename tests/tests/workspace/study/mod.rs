@@ -13,6 +13,8 @@ mod failures;
 mod killed;
 mod outputs;
 mod report;
+#[cfg(unix)]
+mod slurm;
 mod stored;
 mod verdicts;
 
@@ -182,6 +184,8 @@ fn seeds_without_a_file_and_what_the_store_tells() {
     assert!(outcome.stdout.contains("±"), "{}", outcome.stdout);
     let keys = Store::new(&project.path("runs/store")).keys().unwrap();
     assert_eq!(keys.len(), 2);
+    // What a file manager leaves among the studies is none of them.
+    project.write("runs/studies/.DS_Store", "");
     let listed = project.ok(&["runs"]).stdout;
     assert!(keys.iter().all(|key| listed.contains(key)) && listed.contains("small-seeds"), "{listed}");
     let compared = project.ok(&["compare", &keys[0][..8], &format!("runs/store/{}", keys[1])]).stdout;

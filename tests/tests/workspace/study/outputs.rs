@@ -191,6 +191,21 @@ fn runs_of_different_text_are_not_compared_unless_read_on_one() {
 }
 
 #[test]
+fn seeds_of_a_config_are_printed_and_measured_as_it_is_asked() {
+    let project = Project::new();
+    let seeds = |more: &[&str]| {
+        let train = ["train", "small.toml", "--seeds", "2", "--device", "cpu", "--threads", "1"];
+        project.ok(&[&train[..], more].concat()).stdout
+    };
+    let csv = Csv::read(&seeds(&["--format", "csv"]));
+    assert_eq!(csv.names()[0], "extend", "{:?}", csv.names());
+    assert!(seeds(&[]).starts_with("# small-seeds\n"), "without a format it is `study.md`");
+    // No evaluation is none, as without `--seeds`.
+    let told = seeds(&["--set", "evaluate=[]"]);
+    assert_eq!(told, "# small-seeds\n\n2 of 2 runs finished.\n");
+}
+
+#[test]
 fn names_are_texts_in_tables_and_files() {
     let axis = "[[axis]]\npoints = [{ label = '=1+1' }, { label = '<script>x</script> a|b', position = { kind = \"alibi\" } }]";
     let text = STUDY

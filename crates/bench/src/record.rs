@@ -20,7 +20,7 @@ pub enum Direction {
 /// One measurement. What makes no sense for it is absent from its JSON.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Record {
-    /// `rope`, `attention`, `train`, `eval`, `growth` or `scaling`.
+    /// `rope`, `attention`, `ops`, `train`, `eval`, `growth` or `scaling`.
     pub bench: &'static str,
     /// What of it: sizes, layouts, encodings.
     pub case: String,

@@ -1,12 +1,14 @@
 //! `cargo xtask bench`: measurements of Longwave's parts. Those of whole training steps and texts are `longwave bench`.
 //!
 //! - [`rope`], [`attention`]: one operation each, against a peer; [`copy`] is what the rotation is measured against.
+//! - [`ops`]: the operations on rows, each beside its reference.
 //! - [`growth`]: how the time of a token grows with the length and the width, with a fit and charts.
 //! - [`scaling`]: what more threads give.
 
 mod attention;
 mod copy;
 mod growth;
+mod ops;
 mod rope;
 mod scaling;
 
@@ -23,6 +25,8 @@ pub(crate) enum Bench {
     Rope(BenchRope),
     /// Causal attention by length, alone, with `alibi` and with `rerope`: time and peak memory against burn's own
     Attention(BenchAttention),
+    /// The operations on rows, forward and backward: time against plain tensor operations
+    Ops(BenchOps),
     /// How the time of a token grows with the length of a text and the width of the model: charts with a fit
     Growth(BenchGrowth),
     /// What more threads give: training steps and a long text on 1, 2, 4, .. threads
@@ -43,6 +47,17 @@ pub(crate) struct BenchAttention {
     /// Lengths in tokens, separated by commas; 128 to 16,384 unless given
     #[arg(long, value_delimiter = ',', value_name = "N,N,..")]
     lengths: Vec<usize>,
+    #[command(flatten)]
+    measuring: Measuring,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct BenchOps {
+    /// Only those with this in their name
+    #[arg(value_name = "NAME", default_value = "")]
+    name: String,
+    #[arg(long, value_name = "N", default_value_t = ops::ROWS)]
+    rows: usize,
     #[command(flatten)]
     measuring: Measuring,
 }
@@ -83,6 +98,10 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
             let bench = own.measuring.open()?;
             let lengths = if own.lengths.is_empty() { &attention::LENGTHS[..] } else { &own.lengths };
             own.measuring.show(|show| attention::run(&bench, lengths, show))
+        }
+        Bench::Ops(own) => {
+            let bench = own.measuring.open()?;
+            own.measuring.show(|show| ops::run(&bench, own.rows, &own.name, show))
         }
         Bench::Growth(own) => run_growth(own),
         Bench::Scaling(own) => {

@@ -120,8 +120,7 @@ mod tests {
         assert!(twice.contains("2` have `seed` 1 twice"), "{twice}");
         let other = message(&["seed = 0", "seed = 1\n[train]\nsteps = 7\n[model]\nlayers = 3"]).unwrap_err();
         assert!(
-            other.contains("are no seeds of one run: `model.layers` is ")
-                && other.contains("`train.steps` is 600 and 7"),
+            other.contains("are no seeds of one run: `train.steps` is 600 and 7; `model.layers` is "),
             "{other}"
         );
         let same_seed = message(&["seed = 0", "seed = 0\n[train]\nclip = 0.5"]).unwrap_err();

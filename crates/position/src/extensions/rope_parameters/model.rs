@@ -83,10 +83,10 @@ mod tests {
     /// transformers 5 takes `max_position_embeddings` for `original_max_position_embeddings` where the file leaves that out.
     #[test]
     fn the_longest_text_is_that_before_scaling_where_no_other_is_said() {
-        let bands = || json!([2.0; 16]);
+        let bands = [2.0; 16];
         for object in [
             json!({ "rope_type": "yarn", "factor": 4.0 }),
-            json!({ "rope_type": "longrope", "factor": 4.0, "long_factor": bands(), "short_factor": bands() }),
+            json!({ "rope_type": "longrope", "factor": 4.0, "long_factor": bands, "short_factor": bands }),
             json!({ "rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0 }),
         ] {
             for (original, lengths) in [(None, (128, 512)), (Some(128), (128, 512)), (Some(32), (32, 128))] {
@@ -95,7 +95,11 @@ mod tests {
                     object["original_max_position_embeddings"] = json!(original);
                 }
                 let read = rotary("rope_scaling", &object).unwrap();
-                assert_eq!((read.counts_from, read.scaled_to), (Some(lengths.0), Some(lengths.1)), "{object}");
+                assert_eq!(
+                    (read.counts_from, read.scaled_to),
+                    (Some(lengths.0), Some(lengths.1)),
+                    "{object}"
+                );
             }
         }
         let linear = rotary("rope_scaling", &json!({ "rope_type": "linear", "factor": 4.0 })).unwrap();
@@ -105,7 +109,8 @@ mod tests {
     #[test]
     fn a_ramp_by_kind_of_layer_is_rounded() {
         let yarn = |truncate: bool| json!({ "rope_type": "yarn", "factor": 4.0, "truncate": truncate });
-        let by_kind = |truncate: bool| rotary("rope_parameters", &json!({ "full_attention": yarn(truncate) }));
+        let by_kind =
+            |truncate: bool| rotary("rope_parameters", &json!({ "full_attention": yarn(truncate) }));
         assert!(by_kind(true).is_ok() && rotary("rope_parameters", &yarn(false)).is_ok());
         let error = by_kind(false).unwrap_err();
         assert!(error.message().contains("truncate = false") && error.hint_text().is_some(), "{error}");

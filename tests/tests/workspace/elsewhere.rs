@@ -1,4 +1,4 @@
-//! `--out` of `eval` and `report`: everything is written into another folder, and a run that is read-only stays as it is.
+//! `--out` of commands: everything is written into another folder, which is none of something else, and a run that is read-only stays as it is.
 
 use crate::common::{Project, files};
 use longwave_core::file::sha256_of;

@@ -42,10 +42,11 @@ pub fn write(
     let run = Run { folder: PathBuf::new(), config: config.clone(), hash: String::new() };
     let fresh = fresh_model(config, &resolved, &device.clone().autodiff())?;
     let mut trainer = Trainer::new(&run, dataset, fresh, device, None)?;
-    let names = if folder.join(FILES[2]).exists() { &FILES[..] } else { &[] };
+    let [weights, batches_file, run_file] = FILES.map(|name| folder.join(name));
+    let names = if run_file.exists() { &FILES[..] } else { &[] };
     file::check_new_folder(folder, names, "name a new folder, or one of an earlier export")?;
     fs::create_dir_all(folder).map_err(|error| Error::io("create", folder, &error))?;
-    let (weights, meta) = (folder.join(FILES[0]), Meta::new(0, "", None, Vec::new()));
+    let meta = Meta::new(0, "", None, Vec::new());
     checkpoint::save(&weights, trainer.model(), None, &[], &meta)?;
 
     let schedule = Schedule::new(train);
@@ -62,7 +63,7 @@ pub fn write(
         losses.push(output.stats()?.loss);
         progress(step + 1)?;
     }
-    file::write(&folder.join(FILES[1]), &batches)?;
+    file::write(&batches_file, &batches)?;
     let d = &resolved.dimensions;
     let run = json!({
         "encoding": config.position.name(),
@@ -75,5 +76,5 @@ pub fn write(
         "losses": losses,
     });
     let text = written::json_lines("the run", &run)?;
-    file::write(&folder.join(FILES[2]), text.as_bytes())
+    file::write(&run_file, text.as_bytes())
 }

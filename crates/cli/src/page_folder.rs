@@ -5,9 +5,9 @@ use longwave_core::{Error, Result, file};
 use longwave_study::saved;
 use std::path::Path;
 
-/// Makes the folder of `--out`, which holds nothing but what the same command wrote earlier, unless it is what is `reported`. `pages` are the
+/// Checks the folder of `--out`: it holds nothing but what the same command wrote earlier, unless it is what is `reported`. `pages` are the
 /// names of that command's page.
-pub(crate) fn made(out: &Path, reported: Option<&Path>, pages: &[&str]) -> Result<()> {
+pub(crate) fn check(out: &Path, reported: Option<&Path>, pages: &[&str]) -> Result<()> {
     let is =
         |other: &Path| out.canonicalize().is_ok_and(|out| other.canonicalize().is_ok_and(|it| it == out));
     if reported.is_some_and(is) {
@@ -20,7 +20,7 @@ pub(crate) fn made(out: &Path, reported: Option<&Path>, pages: &[&str]) -> Resul
     } else if !pages.iter().any(|page| is_ours(&out.join(page))) && !file::holds_leftovers_only(out) {
         "is not empty and holds no report"
     } else {
-        return file::make_folders(out).map_err(|error| Error::io("make", out, &error));
+        return Ok(());
     };
     Err(Error::usage(format!("`--out {}` {holds}", out.display())).hint("choose another folder with `--out`"))
 }

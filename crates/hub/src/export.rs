@@ -22,7 +22,7 @@ pub struct Exported {
     pub obstacle: Option<String>,
     /// How other programs read it past the training length, where the files say so.
     pub scaling: Option<Written>,
-    /// Where other programs begin a text otherwise than the run did.
+    /// Where other programs read it, and begin a text otherwise than the run did.
     pub bos_note: Option<String>,
 }
 
@@ -80,7 +80,7 @@ pub fn export(
     let contents: [&[u8]; 4] = [&bytes, tokenizer.as_bytes(), class.as_bytes(), described.as_bytes()];
     let files: Vec<_> = FILES.into_iter().zip(contents).collect();
     file::write_new_folder(folder, &files, NEW)?;
-    let bos_note = bos::read_otherwise(&tokenizer, &config.data.bos);
+    let bos_note = bos::read_otherwise(&tokenizer, &config.data.bos).filter(|_| obstacle.is_none());
     Ok(Exported { architecture, obstacle, scaling: written, bos_note })
 }
 

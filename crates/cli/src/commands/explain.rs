@@ -9,7 +9,7 @@ use crate::tables::{renew_report, wrote};
 use crate::terminal::Terminal;
 use clap::Args;
 use longwave_core::text::quoted;
-use longwave_core::{Error, Result};
+use longwave_core::{Error, Result, file};
 use longwave_data::Split;
 use longwave_eval::diagnostics::Explained;
 use longwave_eval::protocols::{Protocol, WINDOWS_PER_DOCUMENT};
@@ -62,7 +62,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     // A folder without a run, or with another one, is the first thing that can be wrong.
     Run::check_seeds(&arguments.runs)?;
     if let Some(out) = &arguments.out {
-        page_folder::made(out, None, &["report.html"])?;
+        page_folder::check(out, None, &["report.html"])?;
     }
     let mut machine = arguments.compute.open()?;
     device_check::before_reading(&mut machine)?;
@@ -72,6 +72,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     print(&explained, arguments)?;
     match (&arguments.out, arguments.runs.as_slice()) {
         (Some(out), _) => {
+            file::make_folders(out).map_err(|error| Error::io("make", out, &error))?;
             wrote(out, &write_explained(&explained, command(arguments), out)?);
             Ok(())
         }

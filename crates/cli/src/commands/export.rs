@@ -69,17 +69,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let scaling = scaling(arguments, trained.config.train.length)?;
     let exported = longwave_hub::export(folder, &arguments.run, &trained, &document, scaling.as_ref())?;
     let (folder, kind) = (folder.display(), exported.architecture.model_type());
-    let note = exported.bos_note.clone().filter(|_| exported.obstacle.is_none());
-    status(&match exported.obstacle {
+    status(&match &exported.obstacle {
         None => format!("wrote {folder} as `{kind}`, which other tools read{}", scaled(&exported)),
         Some(obstacle) => format!(
             "wrote {folder} as `{kind}`: `longwave import` reads it, other tools cannot. No architecture that Longwave \
              writes computes this model: {obstacle}"
         ),
     });
-    if let Some(note) = note {
-        status(&note);
-    }
+    exported.bos_note.iter().for_each(|note| status(note));
     Ok(())
 }
 

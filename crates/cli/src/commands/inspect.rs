@@ -78,7 +78,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
     let named = arguments.config.required()?;
     if let Some(folder) = &arguments.out {
-        page_folder::made(folder, None, &["index.html"])?;
+        page_folder::check(folder, None, &["index.html"])?;
     }
     let looked = if arguments.trained {
         of_run(named, arguments.checkpoint)?

@@ -6,7 +6,7 @@ use crate::page_folder;
 use crate::study_runner::{report_again, write_again};
 use crate::tables::{print, write_figure, write_figures, write_report};
 use clap::{ArgGroup, Args};
-use longwave_core::{Error, Result};
+use longwave_core::{Error, Result, file};
 use longwave_eval::Reference;
 use longwave_report::Format;
 use longwave_report::page::Report;
@@ -62,7 +62,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let figure = figure(arguments)?;
     let only = arguments.figure.as_deref().map(|path| Ok((path, FigureFormat::of(path)?))).transpose()?;
     if let Some(out) = &arguments.out {
-        page_folder::made(out, Some(&arguments.folder), &["report.html", "report/report.html"])?;
+        page_folder::check(out, Some(&arguments.folder), &["report.html", "report/report.html"])?;
+        file::make_folders(out).map_err(|error| Error::io("make", out, &error))?;
     }
     if let Some(study) = saved::folder_of(&arguments.folder) {
         let out = arguments.out.as_ref().unwrap_or(&study);

@@ -92,8 +92,7 @@ impl Fields {
     }
 
     /// Base and rotated share, with those of a file that does not say them. What is said of a scaling is kept aside. Read before
-    /// `layer_types` is taken. A name that another
-    /// architecture uses for them must agree, or the file is refused.
+    /// `layer_types` is taken. A name that another architecture has for one of them must say the same number; else it is an error.
     pub(super) fn rotation(&mut self, default_base: f64, default_share: f64) -> Result<(f64, f64)> {
         let rotary = rope_parameters::of_model(&self.left)?;
         let read = (rotary.base.unwrap_or(default_base), rotary.share.unwrap_or(default_share));

@@ -5,7 +5,7 @@
 //! `run.json` (sizes, schedule and our own losses, step by step).
 
 use longwave_core::{Error, Result, file, written};
-use longwave_data::Dataset;
+use longwave_data::{Dataset, Split};
 use longwave_kernels::Precision;
 use longwave_train::checkpoint::{self, Meta};
 use longwave_train::schedule::Schedule;
@@ -52,11 +52,13 @@ pub fn write(
     let schedule = Schedule::new(train);
     let (mut batches, mut losses, mut rates) = (Vec::new(), Vec::new(), Vec::new());
     for step in 0..steps {
-        let batch = dataset.batch(train.sampling, config.seed, step, train.sequences(), train.length)?;
+        let mut batch = dataset.batch(train.sampling, config.seed, step, train.sequences(), train.length)?;
         if batch.scored.is_some() {
             return Err(Error::usage("`--export` has no place for which targets of a task are scored")
                 .hint("export a config with a corpus"));
         }
+        // Every row is a text of its own, as training reads it without a memory.
+        dataset.tokens(Split::Train).begin(&mut batch.inputs, train.length);
         batches.extend(batch.inputs.iter().chain(&batch.targets).flat_map(|token| token.to_le_bytes()));
         let Some(output) = trainer.advance(&schedule, &|| false)? else { break };
         rates.push(output.learning_rate);

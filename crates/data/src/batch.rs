@@ -90,7 +90,8 @@ impl Batch {
 /// The batch of `step`: `batch` rows of `length` inputs and, one token further, their targets.
 ///
 /// The same arguments always give the same batch, so a run resumes in mid-epoch without any saved
-/// state. Windows cross document boundaries: the stream is what the documents are, one after another.
+/// state. Windows cross document boundaries: the stream is what the documents are, one after another. Rows hold what the stream
+/// holds: whoever reads them as texts of their own begins them, see [`TokenFile::begin`].
 pub fn batch(
     tokens: &TokenFile,
     sampling: Sampling,
@@ -126,9 +127,7 @@ pub fn batch(
             return Ok(Batch { continues: window > 0, ..gather(tokens, starts, length) });
         }
     };
-    let mut batch = gather(tokens, starts, length);
-    tokens.begin(&mut batch.inputs, length);
-    Ok(batch)
+    Ok(gather(tokens, starts, length))
 }
 
 fn windows_of_a_lane(tokens: usize, batch: usize, length: usize) -> Result<u64> {

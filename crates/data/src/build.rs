@@ -1,7 +1,6 @@
 //! Tokenizing a corpus into the files of a cache entry.
 
 use crate::documents::{Documents, Event};
-use crate::lost;
 use crate::noticed::Noticed;
 use crate::overlap::Comparison;
 use crate::reading::PIECE;
@@ -10,6 +9,7 @@ use crate::split_rule::SplitRule;
 use crate::tokenizer::{Encoded, TokenBytes, Tokenizer, Unread};
 use crate::tokens::{NARROW, Record, path};
 use crate::train_bpe;
+use crate::unread_bytes;
 use longwave_core::file::fault;
 use longwave_core::{Error, Result};
 use std::fs::File;
@@ -184,11 +184,10 @@ struct Writer<'a> {
     /// Bytes of text before the document's next token that no token stands for, and those of them that are lost.
     owed: [u64; 2],
     any: bool,
-    /// The tokens that text is lost at; begun with the first of them.
-    lost: Option<Out>,
-    lost_path: PathBuf,
-    /// Lost bytes written.
-    lost_sum: u64,
+    /// The tokens that have unread text.
+    unread_bytes: Option<Out>,
+    /// Unread bytes written.
+    unread_sum: u64,
     unread: Unread,
 }
 
@@ -214,9 +213,8 @@ impl<'a> Writer<'a> {
             open: None,
             owed: [0; 2],
             any: false,
-            lost: None,
-            lost_path: path(folder, split, "lost"),
-            lost_sum: 0,
+            unread_bytes: by_place.then(|| create("unread")).transpose()?,
+            unread_sum: 0,
             unread: Unread::default(),
         })
     }
@@ -242,12 +240,12 @@ impl<'a> Writer<'a> {
             Some(Some(first)) => {
                 let [bytes, lost] = std::mem::take(&mut self.owed);
                 *first += bytes as u32;
-                match encoded.lost.first_mut() {
+                match encoded.by_token.first_mut() {
                     _ if lost == 0 => {}
                     Some((0, count)) => *count += lost as u32,
-                    _ => encoded.lost.insert(0, (0, lost as u32)),
+                    _ => encoded.by_token.insert(0, (0, lost as u32)),
                 }
-                self.put_lost(&encoded.lost)?;
+                self.put_unread(&encoded.by_token)?;
             }
             Some(None) => {
                 self.owed[0] += text_bytes as u64;
@@ -258,15 +256,12 @@ impl<'a> Writer<'a> {
         self.put(&encoded)
     }
 
-    /// Notes the lost bytes of the tokens that come next.
-    fn put_lost(&mut self, lost: &[(usize, u32)]) -> Result<()> {
-        for (token, bytes) in lost {
-            self.lost_sum += u64::from(*bytes);
-            let entry = lost::entry(self.count + *token as u64, self.lost_sum);
-            if self.lost.is_none() {
-                self.lost = Some(Out::create(&self.lost_path)?);
-            }
-            if let Some(out) = &mut self.lost {
+    /// Notes the unread bytes of the tokens that come next.
+    fn put_unread(&mut self, by_token: &[(usize, u32)]) -> Result<()> {
+        for (token, bytes) in by_token {
+            self.unread_sum += u64::from(*bytes);
+            let entry = unread_bytes::entry(self.count + *token as u64, self.unread_sum);
+            if let Some(out) = &mut self.unread_bytes {
                 out.put(&entry)?;
             }
         }
@@ -301,7 +296,8 @@ impl<'a> Writer<'a> {
 
     /// Brings everything to the disk; returns the number of tokens.
     fn finish(self) -> Result<u64> {
-        let files = [Some(self.tokens), self.lengths, self.lost, Some(self.documents), Some(self.names)];
+        let files =
+            [Some(self.tokens), self.lengths, self.unread_bytes, Some(self.documents), Some(self.names)];
         files.into_iter().flatten().try_for_each(Out::finish)?;
         Ok(self.count)
     }

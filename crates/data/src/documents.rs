@@ -3,7 +3,7 @@
 use crate::config::DataConfig;
 use crate::corpus::{Corpus, Format, Source};
 use crate::noticed::Noticed;
-use crate::reading::{self, PIECE, Part};
+use crate::reading::{self, PIECE, Part, piece_end};
 use crate::split::Split;
 use crate::split_rule::{SplitRule, by_name, cut, name_hash};
 use longwave_core::Result;
@@ -71,11 +71,20 @@ impl Documents<'_> {
             if joined {
                 cursor.begin(WHOLE);
             }
-            let mut at = 0;
+            let (mut at, mut rows) = (0, Vec::new());
             reading::read(source, &self.config.text_field, &mut |part| {
                 match part {
                     Part::Begin(_) | Part::End if joined => {}
                     Part::Begin(number) => cursor.begin(number),
+                    // Tokens and words cross the ends of rows: they are joined to the pieces that one file with their text has.
+                    Part::Text(bytes) if joined => {
+                        rows.extend_from_slice(bytes);
+                        while rows.len() >= PIECE {
+                            let end = piece_end(&rows[..PIECE]);
+                            cursor.text(&rows[..end])?;
+                            rows.drain(..end);
+                        }
+                    }
                     Part::Text(bytes) => cursor.text(bytes)?,
                     Part::End => cursor.end()?,
                     Part::Bad(error) if !self.config.skip_bad_lines => return Err(error),
@@ -91,6 +100,7 @@ impl Documents<'_> {
                 Ok(())
             })?;
             if joined {
+                cursor.text(&rows)?;
                 cursor.end()?;
             }
             (cursor.visit)(Event::Read(source.bytes - at))?;

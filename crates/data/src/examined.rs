@@ -23,7 +23,15 @@ pub(crate) struct Examined {
 impl Examined {
     /// Finds the files of `config.corpus`; `key` is what it is called in messages.
     pub(crate) fn new(config: &DataConfig, key: &str, progress: &mut dyn FnMut(Progress)) -> Result<Self> {
-        let corpus = corpus::find_or_unpack(config, key)?;
+        Self::of(corpus::find_or_unpack(config, key)?, config, progress)
+    }
+
+    /// Hashes the files of a corpus that was found.
+    pub(crate) fn of(
+        corpus: Corpus,
+        config: &DataConfig,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Self> {
         if corpus.bytes() == 0 {
             return Err(empty(config));
         }
@@ -65,10 +73,12 @@ impl Examined {
         if !config.bos.is_empty() {
             content["bos"] = config.bos.as_str().into();
         }
-        for (key, given) in [("skip_bad_lines", config.skip_bad_lines), ("join_rows", config.join_rows)] {
-            if has_records && given {
-                content[key] = true.into();
-            }
+        if has_records && config.skip_bad_lines {
+            content["skip_bad_lines"] = true.into();
+        }
+        if has_records && config.join_rows {
+            // Earlier tokens, under `true`, were of each row by itself.
+            content["join_rows"] = "one text".into();
         }
         file::sha256_of(content.to_string().as_bytes())
     }
@@ -76,9 +86,16 @@ impl Examined {
 
 /// Identifies the files of another corpus than that of a config, which is read as [`Dataset::other_text`](crate::Dataset::other_text) does.
 pub fn files_hash(config: &DataConfig, corpus: &str) -> Result<String> {
-    let named = DataConfig { corpus: corpus.to_owned(), beside: None, task: None, ..config.clone() };
-    let named = DataConfig { split: SplitConfig::default(), ..named };
-    Examined::new(&named, "corpus", &mut |_| ()).map(|examined| examined.files_hash())
+    let other = as_other(config, corpus);
+    let found = corpus::find_other(&other, "corpus")?;
+    Examined::of(found, &other, &mut |_| ()).map(|examined| examined.files_hash())
+}
+
+/// The config that finds another corpus than that of a config: names of files say its splits, since a `data.split` is of the
+/// config's own corpus.
+pub(crate) fn as_other(config: &DataConfig, corpus: &str) -> DataConfig {
+    let split = SplitConfig::default();
+    DataConfig { corpus: corpus.to_owned(), beside: None, task: None, split, ..config.clone() }
 }
 
 pub(crate) fn empty(config: &DataConfig) -> Error {

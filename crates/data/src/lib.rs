@@ -33,7 +33,6 @@ mod examined;
 mod grams;
 mod guarded;
 mod hash;
-mod lost;
 mod notes;
 mod noticed;
 mod overlap;
@@ -56,6 +55,7 @@ mod text_stream;
 mod tokenizer;
 mod tokens;
 mod train_bpe;
+mod unread_bytes;
 
 pub use batch::{Batch, Sampling, batch};
 pub use config::{DataConfig, TokenizerConfig};

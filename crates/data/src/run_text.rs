@@ -1,9 +1,10 @@
 //! The text of a run that was trained before: found by its content, wherever it lies by now.
 
 use crate::config::{DataConfig, TokenizerConfig};
+use crate::corpus::{self, Corpus};
 use crate::dataset::{Dataset, of_other_text};
 use crate::embedded;
-use crate::examined::Examined;
+use crate::examined::{Examined, as_other};
 use crate::progress::Progress;
 use crate::record::Record;
 use crate::tokenizer::Tokenizer;
@@ -65,7 +66,7 @@ impl RunText {
         let record = Record::read(wanted.folder)?;
         let mut search = Search { wanted, record: record.as_ref(), progress };
         let examine = |path| {
-            let verdict = search.examine(path, "--corpus").map_err(|error| of_other_text(error, &config))?;
+            let verdict = search.examine_given(path).map_err(|error| of_other_text(error, &config))?;
             Ok((path, verdict))
         };
         let at_given = given.map(examine).transpose()?;
@@ -114,11 +115,27 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// What lies at a place; `key` is what the place is called in messages.
-    fn examine(&mut self, corpus: &str, key: &str) -> Result<Verdict> {
-        let config = DataConfig { corpus: corpus.to_owned(), ..self.wanted.config.clone() };
-        let examined = Examined::new(&config, key, self.progress)?;
-        let hash = examined.content_hash(&config, self.tokenizer_hash().as_deref());
+    /// What lies at one of the usual places.
+    fn examine(&mut self, place: &str) -> Result<Verdict> {
+        let config = DataConfig { corpus: place.to_owned(), ..self.wanted.config.clone() };
+        self.judge(corpus::find_or_unpack(&config, "data.corpus")?, &config)
+    }
+
+    /// What lies at the place that was given.
+    fn examine_given(&mut self, place: &str) -> Result<Verdict> {
+        const KEY: &str = "--corpus";
+        let config = DataConfig { corpus: place.to_owned(), ..self.wanted.config.clone() };
+        match corpus::find_or_unpack(&config, KEY) {
+            Ok(found) => self.judge(found, &config),
+            // Without the files that the run's `data.split` names, or without any to train on, it is not the run's text.
+            Err(_) => corpus::find_other(&as_other(&config, place), KEY).map(|_| Verdict::Other),
+        }
+    }
+
+    /// Whether a corpus that was found is the run's text.
+    fn judge(&mut self, found: Corpus, config: &DataConfig) -> Result<Verdict> {
+        let examined = Examined::of(found, config, self.progress)?;
+        let hash = examined.content_hash(config, self.tokenizer_hash().as_deref());
         Ok(match (self.record, self.wanted.is_trained) {
             (Some(record), _) if record.content_hash == hash || record.has_text(&examined.text) => {
                 Verdict::Own(record.content_hash.clone())
@@ -141,7 +158,7 @@ impl Search<'_> {
     fn usual(&mut self) -> State {
         let (mut tried, mut others, mut problem) = (Vec::new(), Vec::new(), None);
         for place in self.places() {
-            match self.examine(&place, "data.corpus") {
+            match self.examine(&place) {
                 Ok(Verdict::Own(content_hash) | Verdict::Unknown(content_hash)) => {
                     return State::Found { corpus: place, content_hash };
                 }

@@ -1,7 +1,9 @@
 //! What tests share: folders of texts, and tokenizers.
 
+use flate2::{Compression, write::GzEncoder};
 use serde_json::{Value, json};
 use std::fs;
+use std::io::Write as _;
 use tempfile::TempDir;
 
 /// A folder of files, which may lie in folders below it.
@@ -13,6 +15,17 @@ pub(crate) fn folder<N: AsRef<str>, T: AsRef<[u8]>>(files: &[(N, T)]) -> TempDir
         fs::write(path, text).unwrap();
     }
     folder
+}
+
+/// Names and texts of documents.
+pub(crate) fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
+    expected.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()
+}
+
+pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+    packed.write_all(bytes).unwrap();
+    packed.finish().unwrap()
 }
 
 /// A `tokenizer.json` with these fields, and nothing in all others.

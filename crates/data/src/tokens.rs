@@ -1,19 +1,20 @@
 //! Token files: the tokens of one split, memory-mapped.
 //!
-//! Four or five files make one split, all numbers little-endian:
+//! Three files make one split, and two more where the place decides how many bytes a token stands for. All numbers are
+//! little-endian:
 //!
 //! | file | holds |
 //! |---|---|
 //! | `train.tokens` | the stream, two bytes a token up to 65,536 entries and four beyond |
 //! | `train.lengths` | bytes of text per token, four bytes each, for tokenizers where the place decides |
-//! | `train.lost` | the tokens that text is lost at, see [`crate::lost`]; only where there is any |
+//! | `train.unread` | the tokens that have unread text, for the same tokenizers, see [`crate::unread_bytes`] |
 //! | `train.documents` | four 8-byte numbers per document: first token, end, bytes of text, end of name |
 //! | `train.names` | the documents' names, one after another |
 
-use crate::lost::Lost;
 use crate::split::Split;
 use crate::store::Store;
 use crate::tokenizer::TokenBytes;
+use crate::unread_bytes::UnreadBytes;
 use longwave_core::{Error, Result};
 use std::fmt;
 use std::ops::Range;
@@ -65,7 +66,7 @@ struct Content {
     /// Whether a token takes four bytes instead of two.
     wide: bool,
     lengths: Lengths,
-    lost: Lost,
+    unread: UnreadBytes,
     documents: Store,
     names: Store,
 }
@@ -89,8 +90,8 @@ impl TokenFile {
             records.extend_from_slice(&record.to_bytes());
         }
         let (tokens, documents, names) = (Store::Owned(tokens), Store::Owned(records), Store::Owned(names));
-        let (lengths, lost) = (Lengths::One, Lost::default());
-        let content = Content { tokens, wide: true, lengths, lost, documents, names };
+        let (lengths, unread) = (Lengths::One, UnreadBytes::default());
+        let content = Content { tokens, wide: true, lengths, unread, documents, names };
         Self { content: Arc::new(content), bos: None }
     }
 
@@ -101,16 +102,19 @@ impl TokenFile {
         token_bytes: TokenBytes,
     ) -> Result<Self> {
         let open = |end| Store::open(&path(folder, split, end));
-        let lengths = match token_bytes {
-            TokenBytes::One => Lengths::One,
-            TokenBytes::ById(lengths) => Lengths::ById(lengths),
-            TokenBytes::ByPlace => Lengths::Stored(open("lengths")?),
+        let everything = UnreadBytes::default();
+        let (lengths, unread) = match token_bytes {
+            TokenBytes::One => (Lengths::One, everything),
+            TokenBytes::ById(lengths) => (Lengths::ById(lengths), everything),
+            TokenBytes::ByPlace => {
+                (Lengths::Stored(open("lengths")?), UnreadBytes::open(&path(folder, split, "unread"))?)
+            }
         };
         let content = Content {
             tokens: open("tokens")?,
             wide: vocab_size > NARROW,
             lengths,
-            lost: Lost::open(&path(folder, split, "lost"))?,
+            unread,
             documents: open("documents")?,
             names: open("names")?,
         };
@@ -150,7 +154,7 @@ impl TokenFile {
         {
             return Err("there are not as many lengths as tokens");
         }
-        content.lost.check(self.len())?;
+        content.unread.check(self.len())?;
         // Each document begins where the one before it ends, or after a separator.
         let (mut end, mut name_end) = (0, 0);
         for record in (0..self.documents()).map(|index| self.record(index)) {
@@ -247,12 +251,13 @@ impl TokenFile {
         }
     }
 
-    /// Those of the [bytes](Self::bytes) at these places that no token stands for, and that are no blanks between tokens.
+    /// Those of the [bytes](Self::bytes) at these places that the tokenizer does not know, or leaves out and that are no blanks
+    /// between tokens.
     ///
     /// # Panics
     /// The range ends before it begins.
-    pub fn lost_bytes(&self, range: Range<usize>) -> u64 {
-        self.content.lost.of(range)
+    pub fn unread_bytes(&self, range: Range<usize>) -> u64 {
+        self.content.unread.of(range)
     }
 }
 
@@ -298,6 +303,11 @@ mod tests {
         assert_eq!(open(TokenBytes::One).unwrap().read(0..2), [1, 258]);
 
         write("lengths", &[1, 0, 0, 0]);
+        assert!(
+            message(TokenBytes::ByPlace).contains("no such file"),
+            "without `unread`, as earlier versions wrote it"
+        );
+        write("unread", &[]);
         assert!(message(TokenBytes::ByPlace).contains("as many lengths as tokens"));
         write("lengths", &[1, 0, 0, 0, 4, 0, 0, 0]);
         assert_eq!(open(TokenBytes::ByPlace).unwrap().bytes(1..2), 4);

@@ -360,11 +360,8 @@ fn scored(text: &Text, window: &Window) -> impl Iterator<Item = (usize, u32)> {
 fn unread(text: &Text, plan: &Plan, unknown: Option<u32>) -> (u64, u64) {
     let (mut tokens, mut bytes) = (0, 0);
     for window in &plan.windows {
-        bytes += text.lost_bytes(window.document, window.first..window.end);
-        for (place, _) in scored(text, window).filter(|(_, token)| Some(*token) == unknown) {
-            tokens += 1;
-            bytes += text.bytes(window.document, place..place + 1);
-        }
+        bytes += text.unread_bytes(window.document, window.first..window.end);
+        tokens += scored(text, window).filter(|(_, token)| Some(*token) == unknown).count() as u64;
     }
     (tokens, bytes)
 }

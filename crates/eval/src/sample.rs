@@ -3,6 +3,7 @@
 use crate::source::Source;
 use longwave_core::{Error, Result};
 use longwave_data::{Dataset, Split};
+use longwave_position::layout::TextLayout;
 
 /// Windows of a split, spread over its documents. The same for the same text, whatever the model.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,7 +52,7 @@ impl Sample {
         documents.dedup();
         let windows = places.iter().map(|&(document, start)| {
             let mut window = text.read(document, start..start + length);
-            text.begin(&mut window, length);
+            text.begin(&mut window, length, TextLayout::Contiguous);
             window
         });
         let unit = text.material().unit();

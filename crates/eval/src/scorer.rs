@@ -85,7 +85,7 @@ impl Scorer<'_> {
             windows.iter().flat_map(|window| self.text.read(window.document, range(window))).collect()
         };
         let mut inputs = read(|window| window.start..window.end - 1);
-        self.text.begin(&mut inputs, length);
+        self.text.begin(&mut inputs, length, reading.layout());
         let expected = read(|window| window.first..window.end);
         let positions = reading.layout().positions(length);
         let pass = Pass {

@@ -1,6 +1,7 @@
 //! What is read: the documents of a split, or text made from them.
 
 use longwave_data::{Questions, TokenFile};
+use longwave_position::layout::TextLayout;
 use std::ops::Range;
 
 #[derive(Clone, Debug)]
@@ -127,9 +128,11 @@ impl Text {
         self.tokens.bos()
     }
 
-    /// Begins each row of `length` tokens, which the model reads as a text of its own, with the token that texts begin with.
-    pub fn begin(&self, rows: &mut [u32], length: usize) {
-        self.tokens.begin(rows, length);
+    /// Begins each row of `length` tokens, which the model reads as a text of its own, with the token that texts begin with; where a
+    /// layout makes independent segments of a row, each of them.
+    pub fn begin(&self, rows: &mut [u32], length: usize, layout: TextLayout) {
+        let alone = if let TextLayout::Segments { length } = layout { length } else { length };
+        rows.chunks_mut(length.max(1)).for_each(|row| self.tokens.begin(row, alone));
     }
 
     /// Bytes that tokens of a document stand for; 0 where they are no text as written.
@@ -144,14 +147,14 @@ impl Text {
         }
     }
 
-    /// Those of the [bytes](Self::bytes) that the tokenizer leaves out.
+    /// Those of the [bytes](Self::bytes) that the tokenizer does not know or leaves out.
     ///
     /// # Panics
     /// The document has no such tokens.
-    pub fn lost_bytes(&self, document: usize, range: Range<usize>) -> u64 {
+    pub fn unread_bytes(&self, document: usize, range: Range<usize>) -> u64 {
         let start = self.tokens.document(document).start;
         match self.form {
-            Form::Documents => self.tokens.lost_bytes(start + range.start..start + range.end),
+            Form::Documents => self.tokens.unread_bytes(start + range.start..start + range.end),
             Form::Tiled { .. } | Form::Questions { .. } => 0,
         }
     }
@@ -193,6 +196,24 @@ mod tests {
         }
         assert_eq!((plan.windows.len(), text.bytes(0, 0..8)), (4, 0));
         assert!(text.material() == Material::Repeated);
+    }
+
+    #[test]
+    fn what_is_read_for_itself_begins_as_texts_do() {
+        let text = Text::documents(tokens().with_bos(Some(99)));
+        let read = |layout| {
+            let mut rows: Vec<u32> = (0..14).collect();
+            text.begin(&mut rows, 7, layout);
+            rows
+        };
+        let whole = [99, 1, 2, 3, 4, 5, 6, 99, 8, 9, 10, 11, 12, 13];
+        assert_eq!(read(TextLayout::Contiguous), whole);
+        // A segment with a memory goes on.
+        assert_eq!(read(TextLayout::Recurrent { length: 3, memory: 3 }), whole);
+        // The last segment of a row is shorter.
+        let each = [99, 1, 2, 99, 4, 5, 99, 99, 8, 9, 99, 11, 12, 99];
+        assert_eq!(read(TextLayout::Segments { length: 3 }), each);
+        assert_eq!(read(TextLayout::Segments { length: 9 }), whole);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::config::TrainConfig;
 use crate::run_config::RunConfig;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_core::Result;
-use longwave_data::{Batch, Dataset};
+use longwave_data::{Batch, Dataset, Split};
 use longwave_kernels::device;
 use longwave_model::upload;
 use longwave_position::{Lengths, Positions};
@@ -36,13 +36,26 @@ pub struct MicroBatch {
 
 impl TrainBatch {
     /// The rows of a step of a stage, by the number of its batch: the steps before it, counted over all stages, and the
-    /// batches that they left out.
+    /// batches that they left out. Rows that [go on](Self::continues) are as the text has them; all others begin with the token that
+    /// texts begin with.
     pub fn of_step(config: &RunConfig, stage: usize, dataset: &Dataset, step: u64) -> Result<Self> {
         let (train, lengths, seed) = (config.stage(stage), config.lengths(stage), config.seed);
         let (positions, rows) = (&train.positions, train.sequences());
         let texts = rows / positions.rows_per_text();
         let texts = dataset.batch(train.sampling, seed, step, texts, positions.text_length(lengths))?;
-        Ok(Self::read(train, lengths, texts, [seed, step]))
+        let mut rows = Self::read(train, lengths, texts, [seed, step]);
+        // What no memory is read with is a text of its own, wherever the row before it ended.
+        rows.batch.continues &= config.position.memory() > 0;
+        Ok(if rows.batch.continues { rows } else { rows.alone(dataset) })
+    }
+
+    /// The same rows, each of which is a text of its own: it goes on from no memory, and begins with the token that texts begin
+    /// with.
+    #[must_use]
+    pub fn alone(mut self, dataset: &Dataset) -> Self {
+        dataset.tokens(Split::Train).begin(&mut self.batch.inputs, self.batch.length);
+        self.batch.continues = false;
+        self
     }
 
     /// The rows of a step, of its texts.
@@ -55,7 +68,7 @@ impl TrainBatch {
         Self { batch, positions: drawn.positions }
     }
 
-    /// Whether each row goes on where the same row of the step before ended.
+    /// Whether each row goes on where the same row of the step before ended, with a memory of it.
     pub fn continues(&self) -> bool {
         self.batch.continues
     }
@@ -152,6 +165,47 @@ mod tests {
         let ends = feed.batch.inputs.chunks(8).zip(&feed.batch.starts);
         assert!(ends.clone().any(|(row, &start)| row[7] as usize > start + 7));
         assert!(ends.clone().all(|(row, &start)| row[7] as usize <= start + 7 + 5));
+    }
+
+    #[test]
+    fn every_row_that_reads_no_memory_begins_as_texts_do() {
+        let folder = tempfile::tempdir().unwrap();
+        let [corpus, cache] = ["a.txt", "cache"].map(|name| folder.path().join(name));
+        std::fs::write(&corpus, ('a'..='z').cycle().take(4000).collect::<String>()).unwrap();
+        let open = |position: &str, train: &str| {
+            let text = format!(
+                "name = 'x'\nseed = 1\nposition = {{ {position} }}\n[data]\ncorpus = '{}'\ncache = '{}'\nbos = '^'\n[train]\n\
+                 length = 16\nbatch_tokens = 64\n{train}\n",
+                corpus.display(),
+                cache.display()
+            );
+            let run = RunConfig::from_table(text.parse().unwrap()).unwrap();
+            let dataset = Dataset::open(&run.data, &mut |_| ()).unwrap();
+            (run, dataset)
+        };
+        let firsts = |rows: &TrainBatch| rows.batch.inputs.iter().copied().step_by(16).collect::<Vec<_>>();
+        let begin = u32::from(b'^');
+        for (train, step) in [
+            ("sampling = 'random'", 0),
+            ("sampling = 'shuffled'", 3),
+            ("sampling = 'sequential'", 0),
+            ("sampling = 'sequential'", 3),
+            ("positions = { kind = 'segments', count = 4 }", 2),
+            ("positions = { kind = 'pose' }", 2),
+        ] {
+            let (run, dataset) = open("kind = 'rope'", train);
+            let rows = TrainBatch::of_step(&run, 0, &dataset, step).unwrap();
+            assert_eq!((firsts(&rows), rows.continues()), (vec![begin; 4], false), "{train}");
+            let count = rows.batch.inputs.iter().filter(|token| **token == begin).count();
+            assert_eq!(count, 4, "{train}: the rest is the text");
+        }
+        let (run, dataset) = open("kind = 'transformer_xl', memory = 16", "sampling = 'sequential'");
+        let of_step = |step| TrainBatch::of_step(&run, 0, &dataset, step).unwrap();
+        assert_eq!(firsts(&of_step(0)), [begin; 4]);
+        let (before, now) = (of_step(2), of_step(3));
+        let follows: Vec<u32> = before.batch.targets.chunks(16).map(|row| row[15]).collect();
+        assert_eq!((firsts(&now), now.continues()), (follows, true));
+        assert_eq!(firsts(&now.alone(&dataset)), [begin; 4]);
     }
 
     #[test]

@@ -26,17 +26,17 @@ const OF_A_SPLIT: [&str; 3] = ["tokens", "raw", "json"];
 const PACKED: [&str; 3] = ["gz", "zst", "zstd"];
 
 /// So many bytes tell what a file is; a tar archive says it last.
-const HEAD: u64 = 262;
+const HEAD: u64 = 265;
 
-/// Files that hold no text as it is, by their first bytes: what they are, and what to do.
-const OTHERS: [(&[u8], &str, &str); 12] = [
+/// Files that hold no text as it is, by their first bytes: what they are, and what to do. Each has bytes that no text begins with,
+/// or more letters than a text has by chance.
+const OTHERS: [(&[u8], &str, &str); 11] = [
     (b"PK\x03\x04", "a zip archive", "unpack it, e.g. with `unzip`, and name what it held"),
-    (b"BZh", "packed by bzip2", "unpack it with `bunzip2`; `.gz` and `.zst` are read as they are"),
     (b"\xfd7zXZ", "packed by xz", "unpack it with `unxz`; `.gz` and `.zst` are read as they are"),
     (b"7z\xbc\xaf\x27\x1c", "a 7z archive", "unpack it, e.g. with `7z x`, and name what it held"),
     (b"\x04\x22\x4d\x18", "packed by lz4", "unpack it with `unlz4`; `.gz` and `.zst` are read as they are"),
-    (b"Rar!", "a rar archive", "unpack it, and name what it held"),
-    (b"ARROW1", "an Arrow file", "save it as Parquet, e.g. with `to_parquet` of the library `datasets`"),
+    (b"Rar!\x1a\x07", "a rar archive", "unpack it, and name what it held"),
+    (b"ARROW1\0\0", "an Arrow file", "save it as Parquet, e.g. with `to_parquet` of the library `datasets`"),
     (
         b"version https://git-lfs",
         "a pointer of Git LFS, and not the file itself",
@@ -48,6 +48,24 @@ const OTHERS: [(&[u8], &str, &str); 12] = [
     (b"\xff\xfe", "text in UTF-16", "convert it, e.g. with `iconv -f UTF-16 -t UTF-8`"),
     (b"\xfe\xff", "text in UTF-16", "convert it, e.g. with `iconv -f UTF-16 -t UTF-8`"),
 ];
+
+/// Whether a file begins as one of bzip2 does: with the size of its blocks, and the mark of a block or, where there is none, of the end.
+fn is_bzip2(head: &[u8]) -> bool {
+    let [b'B', b'Z', b'h', b'1'..=b'9', rest @ ..] = head else { return false };
+    rest.starts_with(b"1AY&SY") || rest.starts_with(b"\x17\x72\x45\x38\x50\x90")
+}
+
+/// Whether a file is a tar archive, of POSIX or of GNU.
+fn is_tar(head: &[u8]) -> bool {
+    let mark = head.get(257..).unwrap_or_default();
+    mark.starts_with(b"ustar\0") || mark.starts_with(b"ustar  \0")
+}
+
+/// Whether a file begins as one of Parquet does. What follows the mark is binary, so a letter there is one of a text.
+fn is_parquet(head: &[u8]) -> bool {
+    head.strip_prefix(b"PAR1")
+        .is_some_and(|rest| rest.first().is_none_or(|byte| !(b' '..=b'~').contains(byte)))
+}
 
 /// How a file is packed that begins so.
 fn packing_of(head: &[u8]) -> Packing {
@@ -113,6 +131,9 @@ pub(super) fn of(path: &Path) -> Result<(Format, Packing)> {
     if let Some((_, what, hint)) = OTHERS.iter().find(|(start, ..)| head.starts_with(start)) {
         return refused(what, hint);
     }
+    if is_bzip2(&head) {
+        return refused("packed by bzip2", "unpack it with `bunzip2`; `.gz` and `.zst` are read as they are");
+    }
     if packing != Packing::None && packing_of(&head) != Packing::None {
         return refused("packed once more", "unpack it once, e.g. with `gunzip` or `unzstd`");
     }
@@ -122,12 +143,12 @@ pub(super) fn of(path: &Path) -> Result<(Format, Packing)> {
             &format!("convert it, e.g. with `iconv -f {name} -t UTF-8`"),
         );
     }
-    if head.get(257..).is_some_and(|end| end == b"ustar") {
+    if is_tar(&head) {
         return refused("a tar archive", "unpack it with `tar xf`, and name what it held");
     }
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     let (end, _) = ends(&name);
-    match (head.starts_with(b"PAR1"), packing) {
+    match (is_parquet(&head), packing) {
         (true, Packing::None) => Ok((Format::Parquet, packing)),
         (true, _) => refused("a Parquet file", "unpack it with `gunzip` or `unzstd`"),
         (false, _) if end == ROWS => refused(
@@ -158,6 +179,7 @@ fn read_head(path: &Path, packing: Packing) -> Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::gzip;
 
     #[test]
     fn names_tell_what_is_read_in_a_folder() {
@@ -191,17 +213,11 @@ mod tests {
 
     #[test]
     fn packed_twice_is_refused() {
-        use std::io::Write;
-        let pack = |bytes: &[u8]| {
-            let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-            packed.write_all(bytes).unwrap();
-            packed.finish().unwrap()
-        };
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.txt.gz");
-        std::fs::write(&path, pack(b"text")).unwrap();
+        std::fs::write(&path, gzip(b"text")).unwrap();
         of(&path).unwrap();
-        std::fs::write(&path, pack(&pack(b"text"))).unwrap();
+        std::fs::write(&path, gzip(&gzip(b"text"))).unwrap();
         let error = of(&path).unwrap_err();
         assert!(error.message().contains("is packed once more, inside its packing"), "{error}");
     }

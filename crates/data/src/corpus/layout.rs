@@ -82,7 +82,7 @@ pub(crate) fn listed(names: &[&str]) -> String {
     }
 }
 
-const SAY: &str = "say which is which, e.g. `--set 'data.split={ train = \"*train*\", valid = \"*dev*\", test = \"*test*\" }'`; \
+pub(super) const SAY: &str = "say which is which, e.g. `--set 'data.split={ train = \"*train*\", valid = \"*dev*\", test = \"*test*\" }'`; \
                    `{ train = \"*\", valid = 0.05, test = 0.05 }` holds out shares of all, whatever their names";
 
 impl Layout {
@@ -101,9 +101,6 @@ impl Layout {
             by_config(&names, &says, &given, place)?
         };
         let present = |split| splits.contains(&Some(split));
-        if !present(Split::Train) {
-            return Err(Error::failed(format!("`{place}` has no text file for training")).hint(SAY));
-        }
         let shares = if given.is_empty() { config.given_shares() } else { config.shares() };
         let [valid, test] = [Split::Valid, Split::Test].map(present);
         let idle = [(Split::Valid, valid), (Split::Test, test)].into_iter().zip(shares);
@@ -188,12 +185,13 @@ fn held_out(names: &[String], says: &[Option<(String, Says)>], place: &str) -> R
         .filter(|(_, says)| says.as_ref().is_some_and(|(_, says)| *says == Says::HeldOut))
         .map(|(name, _)| label(name).trim_end_matches('/'))
         .collect();
-    let [has_valid, has_test] =
-        [Split::Valid, Split::Test].map(|split| !words(Says::Split(split)).is_empty());
+    let [has_train, has_valid, has_test] = Split::ALL.map(|split| !words(Says::Split(split)).is_empty());
     match (open.as_slice(), has_valid, has_test) {
         ([], ..) => Ok(None),
         ([_], false, true) => Ok(Some(Split::Valid)),
         ([_], true, false) => Ok(Some(Split::Test)),
+        // Nothing else is there, so it is what a text beside a run's own is read for; there is no training on it.
+        ([_], false, false) if !has_train => Ok(Some(Split::Test)),
         ([word, ..], ..) => {
             let files =
                 if files.iter().all(|file| *file == files[0]) { files[0] } else { &format!("*{word}*") };

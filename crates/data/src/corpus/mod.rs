@@ -53,6 +53,13 @@ pub(crate) struct Corpus {
 /// Finds the files of a config's corpus, which may be the one that the program carries; `key` is what it is called in
 /// messages.
 pub(crate) fn find_or_unpack(config: &DataConfig, key: &str) -> Result<Corpus> {
+    let corpus = find_other(config, key)?;
+    corpus.check_train(&config.corpus)?;
+    Ok(corpus)
+}
+
+/// The same of a text that nothing is trained on: it may be files to test alone.
+pub(crate) fn find_other(config: &DataConfig, key: &str) -> Result<Corpus> {
     let corpus = config.corpus.as_str();
     if embedded::is_named(corpus) && !Path::new(corpus).exists() {
         let folder = embedded::unpack(&cache::folder(config)).map_err(|error| {
@@ -68,7 +75,7 @@ pub(crate) fn find_or_unpack(config: &DataConfig, key: &str) -> Result<Corpus> {
     })
 }
 
-/// Finds the files that a corpus names; `key` is what it is called in messages.
+/// Finds the files that a corpus names, of whatever splits; `key` is what it is called in messages.
 pub(crate) fn find(config: &DataConfig, key: &str) -> Result<Corpus> {
     let corpus = config.corpus.as_str();
     let path = Path::new(corpus);
@@ -97,11 +104,18 @@ pub(crate) fn find(config: &DataConfig, key: &str) -> Result<Corpus> {
 /// name is none.
 pub fn glob_in(folder: &Path, pattern: &str) -> Option<String> {
     let folder = glob::Pattern::escape(&folder.to_string_lossy());
-    let joined = Path::new(&folder).join(pattern).to_string_lossy().into_owned();
+    let joined = plain(&Path::new(&folder).join(pattern).to_string_lossy());
     glob::glob(&joined).is_ok_and(|mut found| found.next().is_some()).then_some(joined)
 }
 
-/// The folder that a glob names before its first wildcard, as it is called, and the rest of the glob.
+/// A glob without the parts that lead nowhere, `./` and a second `/`: the matches have none, and names begin where they do.
+fn plain(pattern: &str) -> String {
+    let [root, end] = [pattern.starts_with('/'), pattern.ends_with('/')].map(|is| if is { "/" } else { "" });
+    let parts: Vec<&str> = pattern.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+    format!("{root}{}{end}", parts.join("/"))
+}
+
+/// The folder that a plain glob names before its first wildcard, as it is called, and the rest of the glob.
 fn parted(pattern: &str) -> (String, &str) {
     let (mut folder, mut rest) = (String::new(), pattern);
     while let Some((part, below)) = rest.split_once('/') {
@@ -155,19 +169,19 @@ fn find_by_glob(config: &DataConfig, key: &str) -> Result<Corpus> {
         Error::value(key, format!("\"{pattern}\""), format!("the glob is malformed: {error}"))
             .hint("`*` and `?` match within a name, `**` through folders, `[ab]` one of a set")
     };
-    let (folder, below) = parted(pattern);
+    // However the folder is written, the files in it have the same names, which decide their splits.
+    let plain = plain(pattern);
+    let (folder, below) = parted(&plain);
     let (mut found, mut left_out) = (Vec::new(), Vec::new());
     // Hidden files and copies of editors are read where the pattern says so by itself, as folders leave them out.
     let is_hidden =
         |name: &str| name.split('/').any(|part| part.starts_with('.') && part != "." && part != "..");
-    let is_left_out = |name: &str| {
-        (is_hidden(name) && !is_hidden(below)) || (name.ends_with('~') && !pattern.ends_with('~'))
-    };
-    for path in glob::glob(pattern).map_err(|error| bad_glob(&error))? {
+    let is_left_out =
+        |name: &str| (is_hidden(name) && !is_hidden(below)) || (name.ends_with('~') && !below.ends_with('~'));
+    for path in glob::glob(&plain).map_err(|error| bad_glob(&error))? {
         let path = path.map_err(|error| Error::io("read", error.path(), error.error()))?;
         if path.is_file() {
             let text = path.to_string_lossy();
-            // The matches begin as the pattern does, unless it begins with `./`.
             let name = text.strip_prefix(&folder).unwrap_or(&text).replace('\\', "/");
             if is_left_out(&name) {
                 left_out.push(name);
@@ -225,6 +239,26 @@ impl Corpus {
     /// Whether a share of the documents is held out, besides the files that are a split by themselves.
     pub(crate) fn by_shares(&self) -> bool {
         self.shares.iter().any(|share| *share > 0.0)
+    }
+
+    /// Whether there is something to train on; `place` is what the corpus is called.
+    fn check_train(&self, place: &str) -> Result<()> {
+        if self.trains() {
+            return Ok(());
+        }
+        Err(Error::failed(format!("`{place}` has no text file for training")).hint(layout::SAY))
+    }
+
+    /// Whether any file holds text to train on.
+    pub(crate) fn trains(&self) -> bool {
+        self.sources.iter().any(|source| source.split.is_none_or(|split| split == Split::Train))
+    }
+
+    /// The one split that every file is by its name; `None` also where that is the training split.
+    pub(crate) fn only_split(&self) -> Option<Split> {
+        let only = self.sources.first()?.split?;
+        let alone = only != Split::Train && self.sources.iter().all(|source| source.split == Some(only));
+        alone.then_some(only)
     }
 
     fn new(layout: Layout, mut left_out: Vec<String>, manifest: Option<Manifest>) -> Result<Self> {

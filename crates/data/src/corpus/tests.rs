@@ -4,7 +4,7 @@ use crate::testing::folder;
 use longwave_core::file;
 
 fn found(corpus: &str) -> Result<Corpus> {
-    find(&DataConfig::new(corpus), "data.corpus")
+    find_or_unpack(&DataConfig::new(corpus), "data.corpus")
 }
 
 fn names(corpus: &str) -> Vec<String> {
@@ -83,6 +83,56 @@ fn names_of_a_glob_do_not_depend_on_where_it_lies() {
     let folder = folder(&[("b/x.rs", "1"), ("a/y.rs", "2"), ("a/z.txt", "3")]);
     assert_eq!(names(&format!("{}/*/*.rs", folder.path().display())), ["a/y.rs", "b/x.rs"]);
     assert_eq!(names(&format!("{}/**/z*", folder.path().display())), ["a/z.txt"]);
+}
+
+#[test]
+fn names_of_a_glob_do_not_depend_on_how_its_folder_is_written() {
+    for (glob, expected) in [
+        ("./many/*.txt", "many/*.txt"),
+        ("many/./*.txt", "many/*.txt"),
+        (".//many//*.txt", "many/*.txt"),
+        ("many/*.txt", "many/*.txt"),
+        ("../many/*.txt", "../many/*.txt"),
+        ("//many/./**/.git/*", "/many/**/.git/*"),
+        ("./*/", "*/"),
+    ] {
+        assert_eq!(plain(glob), expected);
+    }
+    let folder = folder(&[("many/f12.txt", "1"), ("many/g/f13.txt", "2")]);
+    let path = folder.path().display();
+    for glob in [format!("{path}/./many/**/*.txt"), format!("{path}//many/**//*.txt")] {
+        assert_eq!(names(&glob), ["f12.txt", "g/f13.txt"], "{glob}");
+        let mut config = DataConfig::new(&*glob);
+        config.split = serde_json::from_str(r#"{ "test": "f1*" }"#).unwrap();
+        let corpus = find(&config, "data.corpus").unwrap();
+        let splits: Vec<_> =
+            corpus.sources.iter().map(|source| (source.name.as_str(), source.split)).collect();
+        assert_eq!(splits, [("g/f13.txt", Some(Split::Train)), ("f12.txt", Some(Split::Test))]);
+    }
+    assert_eq!(glob_in(&folder.path().join("."), "./many/*.txt"), Some(format!("{path}/many/*.txt")));
+}
+
+#[test]
+fn files_of_one_split_alone_are_known() {
+    let only = |names: &[&str]| {
+        let folder = folder(&names.iter().map(|name| (*name, "text")).collect::<Vec<_>>());
+        let config = DataConfig::new(folder.path().to_str().unwrap());
+        find(&config, "corpus").map(|corpus| (corpus.only_split(), corpus.trains()))
+    };
+    for (names, expected) in [
+        (&["test/a.txt", "test/b.txt"][..], (Some(Split::Test), false)),
+        (&["a_dev.txt", "b_dev.txt"], (Some(Split::Valid), false)),
+        // Alone, these are what is there to read.
+        (&["a_heldout.txt"], (Some(Split::Test), false)),
+        (&["valid/a.txt", "test/b.txt"], (None, false)),
+        (&["train/a.txt"], (None, true)),
+        (&["train/a.txt", "test/b.txt"], (None, true)),
+        (&["a.txt", "b.txt"], (None, true)),
+    ] {
+        assert_eq!(only(names).unwrap(), expected, "{names:?}");
+    }
+    let error = only(&["train.txt", "eval.txt"]).unwrap_err();
+    assert!(error.message().contains("`eval` in"), "{error}");
 }
 
 #[cfg(unix)]

@@ -6,7 +6,7 @@ use crate::cache::{self, CacheEntry, Content, FORMAT};
 use crate::config::{DataConfig, TokenizerConfig};
 use crate::corpus::{self, Corpus};
 use crate::documents::Documents;
-use crate::examined::{Examined, empty};
+use crate::examined::{Examined, as_other, empty};
 use crate::notes::{self, Note};
 use crate::noticed::Noticed;
 use crate::overlap::{Comparison, MOST};
@@ -122,31 +122,34 @@ impl Dataset {
     }
 
     /// Another corpus as tokens of this one's tokenizer, at a split. A corpus without folders `train`,
-    /// `valid` and `test` is read whole, as the split `test`.
+    /// `valid` and `test` is read whole, as the split `test`; so is one that is the validation split alone.
     pub fn other_text(&self, corpus: &str, split: Split) -> Result<OtherText> {
         self.read_other_text(corpus, split).map_err(|error| of_other_text(error, &self.config))
     }
 
     fn read_other_text(&self, corpus: &str, split: Split) -> Result<OtherText> {
-        let named = DataConfig { corpus: corpus.to_owned(), beside: None, ..self.config.clone() };
-        let named = DataConfig { split: SplitConfig::default(), ..named };
-        let whole = !corpus::find_or_unpack(&named, "corpus")?.named;
+        let named = as_other(&self.config, corpus);
+        let found = corpus::find_other(&named, "corpus")?;
+        let by_name = found.named;
+        // Files that are all of one split are text to read as well as any.
+        let whole = found.only_split().map_or(!by_name, |only| only != split);
         if whole && split != Split::Test {
             let allowed = format!("`{corpus}` has no such folder");
             return Err(Error::value("split", format!("\"{split}\""), allowed)
                 .hint("it is read whole, as the split `test`; leave `split` out"));
         }
-        let config = DataConfig {
-            task: None,
-            tokenizer: self.config.tokenizer.clone(),
-            separator: None,
-            split: if whole { SplitConfig::whole() } else { SplitConfig::default() },
-            ..named
-        };
+        let all = by_name.then(|| "*".to_owned());
+        let split_config =
+            if whole { SplitConfig { train: all, ..SplitConfig::whole() } } else { SplitConfig::default() };
+        let config = DataConfig { separator: None, split: split_config, ..named };
         let tokenizer = self.tokenizer().clone();
         let hash = file::sha256_of(tokenizer.to_json()?.as_bytes());
-        let mut examined = Examined::new(&config, "corpus", &mut |_| ())?;
+        let found = corpus::find_other(&config, "corpus")?;
+        let mut examined = Examined::of(found, &config, &mut |_| ())?;
         examined.corpus.whole = whole;
+        if whole {
+            examined.corpus.words = None;
+        }
         let key = examined.content_hash(&config, Some(&hash));
         let other = Self::open_entry(&config, examined, key, Some(tokenizer), &mut |_| ())?;
         let split = if whole { Split::Train } else { split };
@@ -210,7 +213,7 @@ impl Dataset {
         self.task().map_or_else(|| self.config.corpus.clone(), TaskConfig::name)
     }
 
-    /// The training batch of `step`: windows of the training text, or sequences of the task. A pure
+    /// The training batch of `step`: windows of the training text as the stream holds it, or sequences of the task. A pure
     /// function of its arguments; see [`batch()`] and [`TaskConfig::batch`].
     pub fn batch(
         &self,
@@ -345,13 +348,13 @@ fn fill(
     let comparison = Comparison::new(MOST, &documents, &rule, &mut |done| {
         progress(Progress { stage: Stage::Comparing, done, total });
     })?;
-    let ([train, ..], noticed) =
-        build::build(folder, &documents, &rule, &tokenizer, comparison, &mut |done| {
-            progress(Progress { stage: Stage::Tokenizing, done, total });
-        })?;
+    let (counts, noticed) = build::build(folder, &documents, &rule, &tokenizer, comparison, &mut |done| {
+        progress(Progress { stage: Stage::Tokenizing, done, total });
+    })?;
+    let is_empty = if corpus.trains() { counts[0] == 0 } else { counts == [0; 3] };
     match &noticed.first_bad {
-        Some(first) if train == 0 => return Err(empty(config).context(first)),
-        None if train == 0 => return Err(empty(config)),
+        Some(first) if is_empty => return Err(empty(config).context(first)),
+        None if is_empty => return Err(empty(config)),
         _ => noticed.write(folder)?,
     }
     Ok(tokenizer)

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::SplitConfig;
-use crate::testing::tokenizer;
+use crate::testing::{self, pairs, tokenizer};
 use std::fs;
 use std::path::PathBuf;
 use tempfile::TempDir;
@@ -14,21 +14,12 @@ struct TestCorpus {
 
 impl TestCorpus {
     fn new(files: &[(&str, &[u8])]) -> Self {
-        let place = Self { folder: tempfile::tempdir().unwrap() };
-        for (name, bytes) in files {
-            place.write(name, bytes);
-        }
-        place
+        let below = files.iter().map(|(name, bytes)| (format!("corpus/{name}"), *bytes));
+        Self { folder: testing::folder(&below.collect::<Vec<_>>()) }
     }
 
     fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join("corpus").join(name)
-    }
-
-    fn write(&self, name: &str, bytes: &[u8]) {
-        let path = self.path(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, bytes).unwrap();
     }
 
     fn config(&self, name: &str) -> DataConfig {
@@ -52,7 +43,7 @@ impl TestCorpus {
     }
 }
 
-fn open(config: &DataConfig) -> Result<Dataset> {
+pub(super) fn open(config: &DataConfig) -> Result<Dataset> {
     Dataset::open(config, &mut |_| ())
 }
 
@@ -70,10 +61,6 @@ fn documents(dataset: &Dataset, split: Split) -> Vec<(String, String)> {
             (tokens.document_name(index).to_owned(), dataset.tokenizer().decode(&ids).unwrap())
         })
         .collect()
-}
-
-fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
-    expected.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()
 }
 
 const KAESE: &str =
@@ -140,7 +127,7 @@ fn the_hash_follows_the_content_and_not_the_place() {
         DataConfig { tokenizer: TokenizerConfig::Bpe { vocab_size: 257 }, ..config.clone() },
     ];
     let mut hashes: Vec<_> = others.iter().map(hash).collect();
-    two.write("train/b.txt", b"Second");
+    fs::write(two.path("train/b.txt"), b"Second").unwrap();
     let dataset = open(&config).unwrap();
     assert!(!dataset.cached());
     assert_eq!(documents(&dataset, Split::Train)[1].1, "Second");
@@ -317,6 +304,25 @@ fn long_documents_are_whole_whatever_the_tokenizer() {
         let train = dataset.tokens(Split::Train);
         assert_eq!(train.bytes(0..train.len()), text.len() as u64);
     }
+}
+
+#[test]
+fn joined_rows_have_the_tokens_of_one_file() {
+    let letters: Vec<char> = KAESE.chars().collect();
+    let rows = letters.chunks(5).map(|row| json!({ "text": row.iter().collect::<String>() }).to_string());
+    let rows = rows.collect::<Vec<_>>().join("\n");
+    let place =
+        TestCorpus::new(&[("one/train/a.txt", KAESE.as_bytes()), ("rows/train/a.jsonl", rows.as_bytes())]);
+    let tokenizer = TokenizerConfig::Bpe { vocab_size: 270 };
+    let one = open(&DataConfig { tokenizer: tokenizer.clone(), ..place.config("one") }).unwrap();
+    let joined = open(&DataConfig { tokenizer, join_rows: true, ..place.config("rows") }).unwrap();
+    assert_eq!(joined.tokenizer().to_json().unwrap(), one.tokenizer().to_json().unwrap());
+    let ids = |dataset: &Dataset| {
+        let tokens = dataset.tokens(Split::Train);
+        tokens.read(0..tokens.len())
+    };
+    assert_eq!(ids(&joined), ids(&one));
+    assert!(ids(&one).len() < KAESE.len(), "words are in it that rows cut");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Text that a tokenizer does not know or leaves out, and what is said of it.
 
+use super::tests::open;
 use super::*;
 use crate::testing;
 use serde_json::Value;
@@ -19,10 +20,6 @@ fn corpus(texts: [&str; 3], unknown: Option<&str>) -> (TempDir, DataConfig) {
     (folder, config)
 }
 
-fn open(config: &DataConfig) -> Result<Dataset> {
-    Dataset::open(config, &mut |_| ())
-}
-
 fn said(dataset: &Dataset) -> Vec<String> {
     let notes = dataset.notes.iter().map(ToString::to_string);
     notes.filter(|note| !note.starts_with("splits")).collect()
@@ -35,12 +32,12 @@ fn text_without_a_token_is_counted_where_it_is_and_warned_of() {
         let dataset = open(&config).unwrap();
         assert_eq!(dataset.cached(), cached);
         let tokens = dataset.tokens(Split::Train);
-        assert_eq!((tokens.len(), tokens.bytes(0..4), tokens.lost_bytes(0..4)), (4, 8, 2));
-        let of_each: Vec<u64> = (0..4).map(|token| tokens.lost_bytes(token..token + 1)).collect();
+        assert_eq!((tokens.len(), tokens.bytes(0..4), tokens.unread_bytes(0..4)), (4, 8, 2));
+        let of_each: Vec<u64> = (0..4).map(|token| tokens.unread_bytes(token..token + 1)).collect();
         assert_eq!(of_each, [0, 0, 2, 0]);
-        assert_eq!(dataset.tokens(Split::Valid).lost_bytes(0..6), 0);
+        assert_eq!(dataset.tokens(Split::Valid).unread_bytes(0..6), 0);
         let test = dataset.tokens(Split::Test);
-        assert_eq!((test.len(), test.lost_bytes(0..1), test.lost_bytes(0..3)), (3, 3, 4));
+        assert_eq!((test.len(), test.unread_bytes(0..1), test.unread_bytes(0..3)), (3, 3, 4));
         let said = said(&dataset);
         assert_eq!(said.len(), 2, "{said:?}");
         assert!(
@@ -116,7 +113,7 @@ fn other_text_is_said_to_be_what_it_is_read_as() {
     let said: Vec<String> = other.notes.iter().map(ToString::to_string).collect();
     assert!(said.iter().any(|note| note == "splits: all to test"), "{said:?}");
     assert!(said.iter().any(|note| note.starts_with("warning: 25% of the test split")), "{said:?}");
-    assert_eq!(other.tokens.lost_bytes(0..3), 1);
+    assert_eq!(other.tokens.unread_bytes(0..3), 1);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 use super::*;
 use crate::corpus;
-use crate::testing::folder;
+use crate::testing::{folder, pairs};
 
 /// (split, name, text, pieces) of every document, and what was noticed.
 type Read = (Vec<(Split, String, String, usize)>, Noticed);
@@ -40,10 +40,6 @@ fn texts(name: &str, text: &str) -> (Vec<(String, String)>, Noticed) {
     let (_folder, config) = file(name, text);
     let (found, noticed) = read(&config, &SplitRule::Named).unwrap();
     (found.into_iter().map(|(_, name, text, _)| (name, text)).collect(), noticed)
-}
-
-fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
-    expected.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()
 }
 
 #[test]
@@ -100,10 +96,42 @@ fn the_lines_of_a_file_are_one_document_where_that_is_said() {
         file("a.jsonl", "{\"text\": \" = A = \\n\"}\n{\"text\": \"\"}\n{\"text\": \" one \\n\"}\n");
     let config = DataConfig { join_rows: true, ..config };
     let (documents, _) = read(&config, &SplitRule::Named).unwrap();
-    assert_eq!(documents, [(Split::Train, "a.jsonl".to_owned(), " = A = \n one \n".to_owned(), 2)]);
+    assert_eq!(documents, [(Split::Train, "a.jsonl".to_owned(), " = A = \n one \n".to_owned(), 1)]);
     let (documents, _) = read(&config, &SplitRule::Cut([4, 10])).unwrap();
     let texts: Vec<_> = documents.iter().map(|(split, _, text, _)| (*split, text.as_str())).collect();
     assert_eq!(texts, [(Split::Train, " = A"), (Split::Valid, " = \n o"), (Split::Test, "ne \n")]);
+}
+
+/// Rows that end within words and lines, some longer than a piece, against a file of their text.
+#[test]
+fn joined_rows_come_in_the_pieces_of_one_file() {
+    let pieces = |config: &DataConfig| {
+        let corpus = corpus::find(config, "data.corpus").unwrap();
+        let mut pieces = Vec::new();
+        let visited =
+            Documents { corpus: &corpus, config }.visit(&SplitRule::Named, &Split::ALL, &mut |event| {
+                if let Event::Piece { start, bytes, .. } = event {
+                    pieces.push((start, bytes.len()));
+                }
+                Ok(())
+            });
+        visited.unwrap();
+        pieces
+    };
+    let text = "日本語 and some words\n".repeat(100_000) + &"x".repeat(PIECE + 9) + "\nend";
+    let letters: Vec<char> = text.chars().collect();
+    let (_file, one) = file("a.txt", &text);
+    let expected = pieces(&one);
+    assert_eq!(expected.len(), 5, "{expected:?}");
+    for length in [70, 1000, 1_500_000] {
+        let rows: Vec<String> = letters
+            .chunks(length)
+            .map(|row| serde_json::json!({ "text": row.iter().collect::<String>() }).to_string())
+            .collect();
+        let (_folder, config) = file("a.jsonl", &rows.join("\n"));
+        let config = DataConfig { join_rows: true, ..config };
+        assert!(pieces(&config) == expected, "rows of {length} characters");
+    }
 }
 
 #[test]

@@ -1,8 +1,7 @@
 use super::*;
 use crate::DataConfig;
 use crate::corpus;
-use flate2::Compression as Level;
-use flate2::write::GzEncoder;
+use crate::testing::gzip;
 use parquet::basic::{Compression, GzipLevel};
 use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
 use parquet::file::properties::WriterProperties;
@@ -10,7 +9,6 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use std::fs;
-use std::io::Write as _;
 use std::sync::Arc;
 
 /// Numbers and texts of the documents of a file.
@@ -46,12 +44,6 @@ fn message(name: &str, bytes: &[u8]) -> String {
     let error = read_as(name, bytes, "text").unwrap_err();
     assert!(error.hint_text().is_some(), "{error}");
     error.to_string()
-}
-
-fn gzip(bytes: &[u8]) -> Vec<u8> {
-    let mut packed = GzEncoder::new(Vec::new(), Level::fast());
-    packed.write_all(bytes).unwrap();
-    packed.finish().unwrap()
 }
 
 fn zstd(bytes: &[u8]) -> Vec<u8> {
@@ -99,7 +91,9 @@ fn what_is_cut_off_or_changed_is_an_error() {
 #[test]
 fn archives_are_never_read_as_text() {
     let mut tar = vec![b'x'; 512];
-    tar[257..262].copy_from_slice(b"ustar");
+    tar[257..263].copy_from_slice(b"ustar\0");
+    let mut gnu = tar.clone();
+    gnu[257..265].copy_from_slice(b"ustar  \0");
     for (bytes, expected) in [
         (b"PK\x03\x04rest".as_slice(), "is a zip archive"),
         (b"BZh91AY&SY", "is packed by bzip2"),
@@ -112,7 +106,10 @@ fn archives_are_never_read_as_text() {
         ),
         (b"\xff\xfe\0\0t\0\0\0", "is text in UTF-32"),
         (b"\0\0\xfe\xff\0\0\0t", "is text in UTF-32"),
+        (b"BZh9\x17\x72\x45\x38\x50\x90\0\0\0\0", "is packed by bzip2"),
+        (b"Rar!\x1a\x07\x01\0", "is a rar archive"),
         (&tar, "is a tar archive"),
+        (&gnu, "is a tar archive"),
         (&gzip(&tar), "is a tar archive, inside its packing"),
         (&gzip(b"PAR1"), "is a Parquet file, inside its packing"),
     ] {
@@ -121,6 +118,18 @@ fn archives_are_never_read_as_text() {
         }
     }
     assert!(message("a.parquet", b"<!doctype html>").contains("is no Parquet file"));
+    // Texts that begin with the letters of a mark, or have them in its place.
+    let ustar = " ".repeat(257) + "ustar, they said";
+    for text in [
+        "Rar! said the lion",
+        "BZh is no word",
+        "BZh9 neither",
+        "ARROW1 and 2",
+        "PAR1 was short",
+        ustar.as_str(),
+    ] {
+        assert_eq!(documents("a.txt", text.as_bytes()), [(1, text.to_owned())]);
+    }
 }
 
 /// A Parquet file of two columns in two groups of rows; the third row of each has no text.

@@ -9,6 +9,7 @@ pub use unread::Unread;
 use bytes::{byte_level_lengths, bytes_by_offsets, bytes_json};
 use longwave_core::{Error, Result, file};
 use serde_json::Value;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -20,8 +21,8 @@ pub(crate) const MAX_VOCABULARY: usize = 1 << 24;
 pub(crate) struct Encoded {
     pub(crate) ids: Vec<u32>,
     pub(crate) bytes: Option<Vec<u32>>,
-    /// The tokens whose bytes hold some that no token stands for, by their places, and how many.
-    pub(crate) lost: Vec<(usize, u32)>,
+    /// The tokens whose bytes hold some that the tokenizer does not know or leaves out, by their places, and how many.
+    pub(crate) by_token: Vec<(usize, u32)>,
     pub(crate) unread: Unread,
 }
 
@@ -243,19 +244,17 @@ impl Encoded {
 impl Model {
     /// The tokens of a text whose places tell what each stands for.
     fn encoded(&self, encoding: &tokenizers::Encoding, text: &str) -> Encoded {
-        let lost = unread::lost(text, encoding.get_offsets(), self.inner.get_normalizer(), self.may_delete);
-        let ids = encoding.get_ids().to_vec();
-        let bytes = bytes_by_offsets(encoding.get_offsets(), text.len());
-        let unknown = |token: &usize| Some(ids[*token]) == self.unknown;
-        let of_unknown = (0..ids.len()).filter(unknown).map(|token| u64::from(bytes[token])).sum();
-        let mut by_token = unread::by_token(&lost, &bytes);
+        let (ids, offsets) = (encoding.get_ids().to_vec(), encoding.get_offsets());
+        let bytes = bytes_by_offsets(offsets, text.len());
+        let unknown = unread::unknown(offsets, &bytes, |token| Some(ids[token]) == self.unknown);
+        let mut lost = unread::lost(text, offsets, self.inner.get_normalizer(), self.may_delete);
         // What the unknown token stands for counts once.
-        by_token.retain(|(token, _)| !unknown(token));
-        let in_tokens = by_token.iter().map(|(_, count)| u64::from(*count)).sum();
-        let without_tokens = || lost.iter().map(|range| range.len() as u64).sum();
-        let lost = if ids.is_empty() { without_tokens() } else { in_tokens };
-        let unread = Unread { bytes: text.len() as u64, unknown: of_unknown, lost };
-        Encoded { ids, bytes: Some(bytes), lost: by_token, unread }
+        lost.retain(|range| !unread::holds(&unknown, range.start));
+        let sum = |ranges: &[Range<usize>]| ranges.iter().map(|range| range.len() as u64).sum::<u64>();
+        let unread = Unread { bytes: text.len() as u64, unknown: sum(&unknown), lost: sum(&lost) };
+        let mut all = [unknown, lost].concat();
+        all.sort_unstable_by_key(|range| range.start);
+        Encoded { ids, by_token: unread::by_token(&all, &bytes), bytes: Some(bytes), unread }
     }
 }
 

@@ -62,6 +62,31 @@ pub(super) fn merged(normalizer: &Value) -> Vec<&'static str> {
     merged
 }
 
+/// The bytes of a text that its unknown tokens stand for: those of each such token's own place, in order. Blanks between it and the
+/// next token are none of them.
+pub(super) fn unknown(
+    offsets: &[Offsets],
+    bytes: &[u32],
+    is_unknown: impl Fn(usize) -> bool,
+) -> Vec<Range<usize>> {
+    let (mut found, mut start) = (Vec::new(), 0);
+    for (token, ((own_start, own_end), bytes)) in offsets.iter().zip(bytes).enumerate() {
+        // Several tokens of one character share its place, and the last of them has its bytes.
+        let end = start + *bytes as usize;
+        if is_unknown(token) {
+            found.push((*own_start).clamp(start, end)..(*own_end).clamp(start, end));
+        }
+        start = end;
+    }
+    found
+}
+
+/// Whether a byte lies within one of some ranges, which are in order.
+pub(super) fn holds(ranges: &[Range<usize>], byte: usize) -> bool {
+    let next = ranges.partition_point(|range| range.end <= byte);
+    ranges.get(next).is_some_and(|range| range.contains(&byte))
+}
+
 /// The bytes of a text that its tokens leave out: what the normalizer takes away, and what lies between the places of
 /// tokens and is no blank. In order, and none of them twice.
 ///
@@ -182,12 +207,12 @@ fn characters(text: &str, part: Range<usize>, counts: impl Fn(usize, char) -> bo
     found.map(|(at, letter)| at..at + letter.len_utf8()).collect()
 }
 
-/// The lost bytes that count for each token, as its other bytes do: those from its start to the next one's. Tokens that have
+/// The unread bytes that count for each token, as its other bytes do: those from its start to the next one's. Tokens that have
 /// none are left out; without any token there is nothing to count for.
-pub(super) fn by_token(lost: &[Range<usize>], bytes: &[u32]) -> Vec<(usize, u32)> {
+pub(super) fn by_token(unread: &[Range<usize>], bytes: &[u32]) -> Vec<(usize, u32)> {
     let mut counts: Vec<(usize, u32)> = Vec::new();
     let (mut token, mut end) = (0, bytes.first().copied().unwrap_or(0) as usize);
-    for range in lost.iter().filter(|range| !range.is_empty()) {
+    for range in unread.iter().filter(|range| !range.is_empty()) {
         while range.start >= end && token + 1 < bytes.len() {
             token += 1;
             end += bytes[token] as usize;
@@ -234,6 +259,32 @@ mod tests {
         let tokenizer = half_an_alphabet(&Value::Null, Some("?"));
         assert_eq!(tokenizer.encode("abc 日本語日本語").unwrap(), [0, 1, 2, 13]);
         assert_eq!(unread(&tokenizer, "abc 日本語日本語"), [22, 18, 0]);
+    }
+
+    #[test]
+    fn blanks_after_an_unknown_word_are_not_counted() {
+        let vocab = json!({ "[UNK]": 0, "aa": 1, "bb": 2, ".": 3 });
+        let model = json!({ "type": "WordLevel", "vocab": vocab, "unk_token": "[UNK]" });
+        let split = json!({ "type": "Whitespace" });
+        let json = testing::tokenizer(json!({ "pre_tokenizer": split, "model": model }));
+        let tokenizer = Tokenizer::from_json(&json.to_string()).unwrap();
+        // `zz`, `日x` and `zz`.
+        let text = "aa zz  aa\n\n\n日x bb. aa zz ".to_owned();
+        assert_eq!(unread(&tokenizer, &text), [27, 2 + 4 + 2, 0]);
+        let encoded = tokenizer.encode_all(&[text]).unwrap().remove(0);
+        assert_eq!(encoded.ids, [1, 0, 1, 0, 2, 3, 1, 0]);
+        assert_eq!(encoded.by_token, [(1, 2), (3, 4), (7, 2)]);
+        // All bytes belong to a token all the same, for bits per byte.
+        assert_eq!(encoded.bytes.as_deref(), Some([3, 4, 5, 5, 2, 2, 3, 3].as_slice()));
+    }
+
+    #[test]
+    fn what_a_normalizer_takes_out_of_an_unknown_word_counts_once() {
+        let no_dashes = json!({ "type": "Replace", "pattern": { "String": "-" }, "content": "" });
+        let tokenizer = half_an_alphabet(&no_dashes, Some("?"));
+        assert_eq!(tokenizer.encode("a z-z - b").unwrap(), [0, 13, 1]);
+        // The dash within `z-z` is unknown with it, the one after it is lost.
+        assert_eq!(unread(&tokenizer, "a z-z - b"), [9, 3, 1]);
     }
 
     #[test]
@@ -318,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_bytes_count_for_the_token_that_has_the_others_of_their_place() {
+    fn unread_bytes_count_for_the_token_that_has_the_others_of_their_place() {
         assert_eq!(by_token(&[0..2, 3..4, 9..12], &[3, 0, 5, 4]), [(0, 2), (2, 1), (3, 3)]);
         let one = 0..1;
         assert_eq!(by_token(std::slice::from_ref(&one), &[]), []);

@@ -202,7 +202,7 @@ impl Reader<'_, '_> {
         let mut gradients = Vec::new();
         let windows = sampled.plan.windows.iter().zip(scores).take(GRADIENTS);
         for (index, (window, scores)) in windows.enumerate() {
-            let tokens = inputs(&task.text, window);
+            let tokens = inputs(&task.text, window, &task.reading);
             let target = task.text.read(window.document, window.end - 1..window.end)[0];
             let known = scores.last().map_or(f64::NAN, |score| score.nll);
             let model = self.subject.model;
@@ -258,7 +258,7 @@ impl Reader<'_, '_> {
         let width = model.embedding.dims()[1];
         let mut normals = vec![vec![Normal::new(width, 2); layers + 1]; 2];
         let states = |reader: &mut Self, window: &Window| -> Result<Vec<Vec<f32>>> {
-            let tokens = inputs(&task.text, window);
+            let tokens = inputs(&task.text, window, &task.reading);
             let states = hidden_states(model, &task.reading, &tokens)?;
             reader.counter.read(tokens.len() / 2)?;
             Ok(states)
@@ -327,7 +327,7 @@ impl Reader<'_, '_> {
                     let other = task.text.read(other.document, other.start..other.end - 1);
                     let mut changed = change.of(&tokens, kept, &other, index as u64);
                     let length = changed.len();
-                    task.text.begin(&mut changed, length);
+                    task.text.begin(&mut changed, length, TextLayout::Contiguous);
                     let losses =
                         context::losses(self.subject.model, &task.reading, &changed, tokens.len(), &targets)?;
                     let difference: f64 =

@@ -11,10 +11,10 @@ use longwave_core::Result;
 use longwave_model::attention::watched;
 use longwave_position::Reading;
 
-pub(super) fn inputs(text: &Text, window: &Window) -> Vec<u32> {
+pub(super) fn inputs(text: &Text, window: &Window, reading: &Reading) -> Vec<u32> {
     let mut inputs = text.read(window.document, window.start..window.end - 1);
     let length = inputs.len();
-    text.begin(&mut inputs, length);
+    text.begin(&mut inputs, length, reading.layout());
     inputs
 }
 
@@ -31,7 +31,7 @@ pub(super) fn watch<'w>(
     let shown = shown::of_run(subject)?;
     let mut watcher = Watcher::new(subject.model, reading, train_length, &shown);
     for (window, document) in windows {
-        let tokens = inputs(text, window);
+        let tokens = inputs(text, window, reading);
         let first = window.first - 1 - window.start;
         watcher.text(&tokens, first, document, gathered)?;
         read(tokens.len())?;

@@ -119,14 +119,14 @@ impl Trainer<'_> {
     pub(super) fn next_batch(&self) -> Result<(TrainBatch, Vec<SegmentMemory>)> {
         let number = self.batch_after(self.step);
         let batch = TrainBatch::of_step(&self.run.config, self.stage, self.dataset, number)?;
-        // After a batch that is left out, rows do not go on where those of the step before ended.
-        let goes_on = batch.continues() && self.skipped_before(self.step + 1) == 0;
-        let memories = if goes_on {
-            self.memories.clone()
-        } else {
-            segment_memory::fresh(self.model(), self.config().accumulation)
-        };
-        Ok((batch, memories))
+        // After a batch that is left out, rows do not go on where those of the step before ended; at the beginning of a stage
+        // nothing is remembered.
+        let has_memory = self.memories.iter().all(|memory| memory.tokens() > 0);
+        if batch.continues() && has_memory && self.skipped_before(self.step + 1) == 0 {
+            return Ok((batch, self.memories.clone()));
+        }
+        let memories = segment_memory::fresh(self.model(), self.config().accumulation);
+        Ok((batch.alone(self.dataset), memories))
     }
 
     /// The draws of a part of the next step's batch.

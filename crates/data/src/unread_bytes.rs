@@ -1,7 +1,6 @@
-//! `train.lost`: the tokens of a split whose bytes hold text that no token stands for.
+//! `train.unread`: the tokens of a split whose bytes hold text that the tokenizer does not know or leaves out.
 //!
-//! Two 8-byte numbers each, little-endian: the token's place in the stream, and the lost bytes up to and with it. There is no such
-//! file where nothing is lost.
+//! Two 8-byte numbers each, little-endian: the token's place in the stream, and the unread bytes up to and with it.
 
 use crate::store::Store;
 use longwave_core::Result;
@@ -11,21 +10,20 @@ use std::path::Path;
 /// Bytes of one entry.
 const ENTRY: usize = 16;
 
-/// One entry: a token's place in the stream, and the lost bytes up to and with it.
+/// One entry: a token's place in the stream, and the unread bytes up to and with it.
 pub(crate) fn entry(token: u64, sum: u64) -> [u8; ENTRY] {
     let mut bytes = [0; ENTRY];
     bytes.copy_from_slice([token.to_le_bytes(), sum.to_le_bytes()].as_flattened());
     bytes
 }
 
-/// The lost bytes of a split.
+/// The unread bytes of a split; none of a tokenizer that reads every text.
 #[derive(Default)]
-pub(crate) struct Lost(Option<Store>);
+pub(crate) struct UnreadBytes(Option<Store>);
 
-impl Lost {
-    /// Maps the file, which need not be there.
+impl UnreadBytes {
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        if path.exists() { Store::open(path).map(Some).map(Self) } else { Ok(Self::default()) }
+        Store::open(path).map(Some).map(Self)
     }
 
     pub(crate) fn check(&self, tokens: usize) -> Result<(), &'static str> {
@@ -37,15 +35,15 @@ impl Lost {
             before = (Some(token), sum);
             follows && token < tokens as u64
         });
-        if whole && in_order { Ok(()) } else { Err("its lost bytes are not those of its tokens") }
+        if whole && in_order { Ok(()) } else { Err("its unread bytes are not those of its tokens") }
     }
 
-    /// The lost bytes of these tokens.
+    /// The unread bytes of these tokens.
     pub(crate) fn of(&self, tokens: Range<usize>) -> u64 {
         self.before(tokens.end) - self.before(tokens.start)
     }
 
-    /// The lost bytes of the tokens before this one.
+    /// The unread bytes of the tokens before this one.
     fn before(&self, token: usize) -> u64 {
         let (mut low, mut high) = (0, self.len());
         while low < high {
@@ -70,26 +68,26 @@ impl Lost {
 mod tests {
     use super::*;
 
-    fn lost(entries: &[(u64, u64)]) -> Lost {
-        Lost(Some(Store::Owned(entries.iter().flat_map(|(token, sum)| entry(*token, *sum)).collect())))
+    fn unread(entries: &[(u64, u64)]) -> UnreadBytes {
+        UnreadBytes(Some(Store::Owned(entries.iter().flat_map(|(token, sum)| entry(*token, *sum)).collect())))
     }
 
     #[test]
     fn sums_of_any_tokens() {
-        let lost = lost(&[(0, 2), (3, 3), (9, 10)]);
-        lost.check(10).unwrap();
-        let each: Vec<u64> = (0..10).map(|token| lost.of(token..token + 1)).collect();
+        let unread = unread(&[(0, 2), (3, 3), (9, 10)]);
+        unread.check(10).unwrap();
+        let each: Vec<u64> = (0..10).map(|token| unread.of(token..token + 1)).collect();
         assert_eq!(each, [2, 0, 0, 1, 0, 0, 0, 0, 0, 7]);
-        assert_eq!((lost.of(0..10), lost.of(1..9), lost.of(4..4)), (10, 1, 0));
-        assert_eq!(Lost::default().of(0..10), 0);
+        assert_eq!((unread.of(0..10), unread.of(1..9), unread.of(4..4)), (10, 1, 0));
+        assert_eq!(UnreadBytes::default().of(0..10), 0);
     }
 
     #[test]
     fn what_belongs_to_other_tokens_is_rejected() {
-        Lost::default().check(0).unwrap();
+        UnreadBytes::default().check(0).unwrap();
         for (entries, tokens) in [(&[(0, 2), (3, 3)][..], 3), (&[(3, 2), (3, 3)], 9), (&[(1, 2), (3, 1)], 9)]
         {
-            assert!(lost(entries).check(tokens).is_err(), "{entries:?}");
+            assert!(unread(entries).check(tokens).is_err(), "{entries:?}");
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::output::{self, grouped, status};
 use crate::sparkline::Sparkline;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use longwave_core::text::shown;
-use longwave_study::execute::Sign;
+use longwave_study::execute::{Phase, Sign};
 use longwave_train::RunConfig;
 use longwave_train::metrics::Metric;
 use std::io::IsTerminal;
@@ -18,7 +18,7 @@ const SIGN: Duration = Duration::from_millis(200);
 #[derive(Debug)]
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,
-    what: String,
+    what: Phase,
     unit: &'static str,
     total: u64,
     start: Instant,
@@ -29,18 +29,18 @@ pub(crate) struct Progress {
 
 impl Progress {
     /// Starts at `done` of `total` units.
-    pub(crate) fn new(what: &str, unit: &'static str, done: u64, total: u64) -> Self {
+    pub(crate) fn new(what: Phase, unit: &'static str, done: u64, total: u64) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(5));
             let bar = styled(bar, "{prefix:>10} {bar:10}  {wide_msg}");
-            bar.set_prefix(shown(what).into_owned());
+            bar.set_prefix(what.to_string());
             bar.set_position(done);
             bar
         });
         let asked =
             || Duration::try_from_secs_f64(std::env::var("LONGWAVE_PROGRESS").ok()?.parse().ok()?).ok();
         let (now, quiet) = (Instant::now(), asked().unwrap_or(QUIET));
-        Self { bar, what: what.to_owned(), unit, total, start: now, first: done, quiet, last_line: now }
+        Self { bar, what, unit, total, start: now, first: done, quiet, last_line: now }
     }
 
     fn left(&self, done: u64) -> String {
@@ -80,7 +80,7 @@ impl Progress {
             return;
         }
         self.last_line = Instant::now();
-        let sign = Sign { what: self.what.clone(), done, total: self.total, message: message.to_owned() };
+        let sign = Sign { what: self.what, done, total: self.total, message: message.to_owned() };
         // Who does not read it any more has gone, and this process stops at the end of its stdin.
         if let Ok(line) = serde_json::to_string(&sign) {
             let _ = output::data(&(line + "\n"));
@@ -130,8 +130,8 @@ pub(crate) struct Training {
 impl Training {
     pub(crate) fn new(config: &RunConfig, metric: &Metric) -> Self {
         let (stage, before) = (metric.stage, config.steps_before(metric.stage));
-        let what = if stage == 0 { "training".to_owned() } else { format!("stage {stage}") };
-        let mut progress = Progress::new(&what, "step", metric.step - 1 - before, config.stage(stage).steps);
+        let (done, all) = (metric.step - 1 - before, config.stage(stage).steps);
+        let mut progress = Progress::new(Phase::Training(stage), "step", done, all);
         // The step has been made already: its time belongs to the pace.
         let began = progress.start.checked_sub(Duration::from_secs_f64(metric.seconds));
         progress.start = began.unwrap_or(progress.start);

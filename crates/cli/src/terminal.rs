@@ -10,6 +10,7 @@ use longwave_eval::memory_check::Need;
 use longwave_eval::{Selection, measure};
 use longwave_experiment::{Event, Observer, Overview};
 use longwave_kernels::Precision;
+use longwave_study::execute::Phase;
 use longwave_train::config::ScheduleKind;
 use longwave_train::stage::TrainedPart;
 use longwave_train::trainer::validation_off;
@@ -27,7 +28,7 @@ pub(crate) struct Terminal {
 enum Bar {
     Data(longwave_data::Stage, Progress),
     Training(Training),
-    Reading(&'static str, u64, Progress),
+    Reading(Phase, u64, Progress),
 }
 
 impl Observer for Terminal {
@@ -45,8 +46,8 @@ impl Observer for Terminal {
                     bar.step(metric);
                 }
             }
-            Event::Selecting(progress) => self.reading("choosing", progress),
-            Event::Evaluating(progress) => self.reading("evaluating", progress),
+            Event::Selecting(progress) => self.reading(Phase::Choosing, progress),
+            Event::Evaluating(progress) => self.reading(Phase::Evaluating, progress),
             event => {
                 // The bar makes room for lines that stay.
                 let summary = match self.bar.take() {
@@ -116,13 +117,13 @@ impl Terminal {
     fn data(&mut self, progress: &longwave_data::Progress) {
         self.bar.take_if(|bar| !matches!(bar, Bar::Data(stage, _) if *stage == progress.stage));
         let fresh =
-            || Bar::Data(progress.stage, Progress::new("data", "bytes", progress.done, progress.total));
+            || Bar::Data(progress.stage, Progress::new(Phase::Data, "bytes", progress.done, progress.total));
         if let Bar::Data(stage, bar) = self.bar.get_or_insert_with(fresh) {
             bar.at(progress.done, &stage.to_string(), false);
         }
     }
 
-    fn reading(&mut self, what: &'static str, progress: measure::Progress) {
+    fn reading(&mut self, what: Phase, progress: measure::Progress) {
         let (done, total) = (progress.done as u64, progress.total as u64);
         // Another total is another measurement.
         self.bar.take_if(|bar| !matches!(bar, Bar::Reading(of, all, _) if (*of, *all) == (what, total)));

@@ -36,6 +36,7 @@ pub struct Line<'a> {
     pub task: TaskKeys,
     /// Whether its values were chosen on the validation split.
     pub chosen: bool,
+    /// By length: one of each seed, or in a [history](crate::history) of each seed and step.
     pub rows: BTreeMap<usize, Vec<&'a ResultRow>>,
 }
 
@@ -103,6 +104,21 @@ pub fn heading(length: usize, train_length: usize) -> String {
 }
 
 pub(crate) fn block_of<'a>(settings: &Settings, checkpoint: &str, rows: &[&'a ResultRow]) -> Block<'a> {
+    gathered(settings, checkpoint, rows, add)
+}
+
+/// The block of rows of several steps of training, of which each line keeps all: what lines are, and their labels, is one
+/// thing for all steps.
+pub(crate) fn block_of_steps<'a>(settings: &Settings, rows: &[&'a ResultRow]) -> Block<'a> {
+    gathered(settings, "last", rows, add_step)
+}
+
+fn gathered<'a>(
+    settings: &Settings,
+    checkpoint: &str,
+    rows: &[&'a ResultRow],
+    add: fn(&mut Vec<&'a ResultRow>, &'a ResultRow),
+) -> Block<'a> {
     let ambiguous = ambiguous_names(rows);
     let mut lines: Vec<(Value, Line)> = Vec::new();
     for row in rows {
@@ -147,6 +163,14 @@ fn add<'a>(rows: &mut Vec<&'a ResultRow>, row: &'a ResultRow) {
     }
 }
 
+/// Adds a row of another seed or step; of one seed and step the latest row is kept.
+fn add_step<'a>(rows: &mut Vec<&'a ResultRow>, row: &'a ResultRow) {
+    match rows.iter_mut().find(|other| (other.seed, other.step) == (row.seed, row.step)) {
+        Some(other) => *other = row,
+        None => rows.push(row),
+    }
+}
+
 /// Run names under which one seed has several config hashes: those are different runs.
 fn ambiguous_names(rows: &[&ResultRow]) -> BTreeSet<String> {
     let mut hashes: BTreeMap<(&str, u64), &str> = BTreeMap::new();
@@ -161,14 +185,16 @@ fn among(row: &ResultRow) -> Option<&Value> {
     row.chosen_among.as_ref().filter(|_| row.settings.split != Split::Valid)
 }
 
-/// In the config of a line whose seeds chose different values, says so in the place of the value.
+/// In the config of a line whose seeds or steps chose different values, says so in the place of the value.
 fn join_chosen_values(lines: &mut [(Value, Line)]) {
     for (config, line) in lines.iter_mut().filter(|(_, line)| line.chosen) {
         let Value::Object(fields) = config else { continue };
+        let seeds: BTreeSet<u64> = line.rows.values().flatten().map(|row| row.seed).collect();
+        let each = if seeds.len() > 1 { "chosen for each seed" } else { "chosen for each step" };
         let rows: Vec<Value> = line.rows.values().flatten().map(|row| config_of(row)).collect();
         for (key, value) in fields {
             if rows.iter().any(|row| row.get(key) != Some(value)) {
-                *value = "chosen for each seed".into();
+                *value = each.into();
             }
         }
     }

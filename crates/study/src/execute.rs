@@ -13,6 +13,7 @@ use crate::task::{self, StudyTask};
 use longwave_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
+use std::fmt::{Display, Formatter};
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -37,10 +38,35 @@ pub struct Options {
     pub devices: Vec<String>,
 }
 
-/// How far a task has come; a line of its stdout.
+/// What a task is at work on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Its text becomes tokens.
+    Data,
+    /// Training: `[train]` is 0, the first `[[stage]]` 1.
+    Training(usize),
+    /// The validation split decides what an evaluation leaves open.
+    Choosing,
+    Evaluating,
+}
+
+impl Display for Phase {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Data => formatter.write_str("data"),
+            Self::Training(0) => formatter.write_str("training"),
+            Self::Training(stage) => write!(formatter, "stage {stage}"),
+            Self::Choosing => formatter.write_str("choosing"),
+            Self::Evaluating => formatter.write_str("evaluating"),
+        }
+    }
+}
+
+/// How far a task has come with what it is at work on; a line of its stdout.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sign {
-    pub what: String,
+    pub what: Phase,
     pub done: u64,
     pub total: u64,
     pub message: String,
@@ -333,6 +359,20 @@ mod tests {
         assert_eq!([free_device(1, &[0, 0]), free_device(3, &[]), free_device(3, &[0])], [0, 0, 1]);
         // The second one's run has ended.
         assert_eq!([free_device(3, &[0, 2]), free_device(2, &[0, 1, 1])], [1, 0]);
+    }
+
+    #[test]
+    fn a_sign_is_read_back_and_its_phase_has_a_name() {
+        let phases =
+            [Phase::Data, Phase::Training(0), Phase::Training(2), Phase::Choosing, Phase::Evaluating];
+        for what in phases {
+            let sign = Sign { what, done: 1, total: 2, message: "x".to_owned() };
+            assert_eq!(serde_json::from_str::<Sign>(&serde_json::to_string(&sign).unwrap()).unwrap(), sign);
+        }
+        assert_eq!(
+            phases.map(|it| it.to_string()),
+            ["data", "training", "stage 2", "choosing", "evaluating"]
+        );
     }
 
     #[test]

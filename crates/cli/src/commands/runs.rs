@@ -69,7 +69,7 @@ fn list(store: &Store) -> Result<()> {
     let row = |key: String| {
         let folder = store.run(&key);
         let (encoding, seed, steps) = match Run::read(&folder) {
-            Ok(config) => (config.position.name(), config.seed.to_string(), config.train.steps.to_string()),
+            Ok(config) => (config.position.name(), config.seed.to_string(), config.total_steps().to_string()),
             Err(_) => ("-".to_owned(), "-".to_owned(), "-".to_owned()),
         };
         let rows = folder.join("results.jsonl");

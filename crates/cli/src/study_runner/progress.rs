@@ -6,7 +6,8 @@ use crate::progress::styled;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget};
 use longwave_core::text::{shown, shown_lines};
 use longwave_study::Plan;
-use longwave_study::execute::{Event, Sign};
+use longwave_study::execute::{Event, Phase, Sign};
+use longwave_train::RunConfig;
 use std::collections::HashMap;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -17,6 +18,8 @@ const QUIET: Duration = Duration::from_secs(30);
 const MANY: usize = 200;
 /// Between two lines of finished runs where there are many.
 const PACE: Duration = Duration::from_secs(5);
+/// The share of a run that its training is: evaluations come after it and usually take less.
+const TRAINING: f64 = 0.8;
 /// Steps of the bar of the whole study.
 const PARTS: u64 = 1000;
 
@@ -120,9 +123,9 @@ impl<'a> StudyProgress<'a> {
     }
 
     fn sign(&mut self, index: usize, sign: &Sign) {
-        let share = sign.done as f64 / sign.total.max(1) as f64;
-        // Evaluations come after training and usually take less.
-        let share = if sign.what == "training" { 0.8 * share } else { 0.8 + 0.2 * share };
+        let config = self.plan.runs[index].job.as_ref().ok().map(|job| &job.config.run);
+        let before = self.shares.get(&index).copied().unwrap_or(0.0);
+        let share = share_of_run(sign, config, before);
         self.shares.insert(index, share);
         let text = format!("{}: {} {}", self.plan.runs[index].title(), sign.what, sign.message);
         if let Some(bar) = self.screen.as_ref().and_then(|screen| screen.runs.get(&index)) {
@@ -199,6 +202,27 @@ fn indented(text: &str) -> String {
     text.lines().map(|line| format!("{:11}{line}", "")).collect::<Vec<_>>().join("\n")
 }
 
+/// The share of a run that is done at a sign; `before` it was so much.
+fn share_of_run(sign: &Sign, config: Option<&RunConfig>, before: f64) -> f64 {
+    let share = sign.done as f64 / sign.total.max(1) as f64;
+    match sign.what {
+        // Text is read before training, and other text between evaluations: a small part, of which no cost is known.
+        Phase::Data => before,
+        Phase::Training(stage) => {
+            let share_of_all = |config: &RunConfig| {
+                // A step of a stage may read more tokens than others do.
+                let done = config.tokens_after(config.steps_before(stage) + sign.done);
+                done as f64 / config.tokens_after(config.total_steps()).max(1) as f64
+            };
+            let config = config.filter(|config| stage <= config.last_stage());
+            TRAINING * config.map_or(share, share_of_all)
+        }
+        // How much there is to choose is not known: what is reported is still to be read.
+        Phase::Choosing => TRAINING,
+        Phase::Evaluating => TRAINING + (1.0 - TRAINING) * share,
+    }
+}
+
 /// Whether a finished run gets a line of its own: of many, one now and then, and the last.
 fn worth_a_line(total: usize, done: usize, since: Duration) -> bool {
     total <= MANY || done == total || since >= PACE
@@ -207,6 +231,29 @@ fn worth_a_line(total: usize, done: usize, since: Duration) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn all_stages_of_a_training_come_before_its_evaluations() {
+        let config = "name = \"x\"\n[data]\ncorpus = \"data/sotu\"\n[position]\nkind = \"rope\"\n\
+                      [train]\nlength = 16\nsteps = 2\nbatch_tokens = 64\n\
+                      [[stage]]\nlength = 32\nsteps = 60\nbatch_tokens = 128\n";
+        let config = RunConfig::from_table(config.parse().unwrap()).unwrap();
+        let share = |what, done, total| {
+            let sign = Sign { what, done, total, message: String::new() };
+            share_of_run(&sign, Some(&config), 0.3)
+        };
+        let near =
+            |found: f64, expected: f64| assert!((found - expected).abs() < 1e-12, "{found} {expected}");
+        // 2 steps of 64 tokens and 60 of 128.
+        let all = 2.0 * 64.0 + 60.0 * 128.0;
+        near(share(Phase::Training(0), 2, 2), 0.8 * 128.0 / all);
+        near(share(Phase::Training(1), 0, 60), 0.8 * 128.0 / all);
+        near(share(Phase::Training(1), 30, 60), 0.8 * (128.0 + 30.0 * 128.0) / all);
+        near(share(Phase::Training(1), 60, 60), 0.8);
+        near(share(Phase::Choosing, 7, 10), 0.8);
+        near(share(Phase::Evaluating, 1, 2), 0.9);
+        near(share(Phase::Data, 1, 2), 0.3);
+    }
 
     #[test]
     fn of_many_runs_a_line_is_written_now_and_then() {

@@ -48,7 +48,7 @@ diagnostics! {
     UnseenAngles: "attention on unseen angles", "share", "",
         "of what a query of a layer that rotates gives to keys, the part at angles that training never showed, on average over bands: an angle mod 2 pi is unseen above (L - 1) theta, or above n theta where n is the longest distance that training showed to the layer (drawn positions and longer stages show more, a window less); layers that do not rotate are left out", "after arXiv:2309.00071, arXiv:2310.05209";
     UnseenPairs: "pairs at unseen angles", "share", "",
-        "the same with every key that the query sees counted alike, whatever attention gives to it", "after arXiv:2309.00071, arXiv:2310.05209";
+        "the same if every query gave equal shares to all keys that it sees, whatever attention gives to them", "after arXiv:2309.00071, arXiv:2310.05209";
     FirstToken: "share of the first token", "share", "",
         "what a query gives to the first token of the text", "arXiv:2309.17453";
     Sinks: "heads with a sink", "share", "",

@@ -17,8 +17,8 @@ pub(super) struct HeadSums {
     ratio: (f64, f64),
     /// Weighted by attention, and what attention there is.
     unseen: Option<(f64, f64)>,
-    /// Each key that is seen alike.
-    pairs: (f64, f64),
+    /// Of the keys that a query sees, each alike; summed over the queries, of which there are so many.
+    unseen_keys: (f64, f64),
 }
 
 /// A query and the keys up to its own, which are as many everywhere below.
@@ -66,8 +66,9 @@ impl HeadSums {
             let (so_far, total) = self.unseen.unwrap_or_default();
             self.unseen = Some((so_far + weighted, total + sum(given)));
             let of_seen = unseen.iter().zip(logits).filter(|(_, logit)| is_seen(**logit));
-            self.pairs.0 += of_seen.map(|(&share, _)| f64::from(share)).sum::<f64>();
-            self.pairs.1 += visible as f64;
+            // A query counts once, as above, however many keys it sees: so even attention is the same number on both lines.
+            self.unseen_keys.0 += of_seen.map(|(&share, _)| f64::from(share)).sum::<f64>() / visible as f64;
+            self.unseen_keys.1 += 1.0;
         }
     }
 
@@ -83,7 +84,7 @@ impl HeadSums {
         add(Diagnostic::Entropy, self.ratio);
         if let Some(unseen) = self.unseen {
             add(Diagnostic::UnseenAngles, unseen);
-            add(Diagnostic::UnseenPairs, self.pairs);
+            add(Diagnostic::UnseenPairs, self.unseen_keys);
         }
     }
 }

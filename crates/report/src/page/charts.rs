@@ -5,7 +5,7 @@ use crate::block::Block;
 use crate::file_name::file_name_of;
 use crate::grid::{Entry, Grid, Header};
 use crate::history::Reading;
-use crate::plot::{Chart, Curve, Series, Styles, by_length, positions, training};
+use crate::plot::{Chart, Curve, Series, Styles, by_length, positions, training, values_per_point};
 use crate::table::Table;
 use longwave_core::in_order::grouped;
 use longwave_eval::protocols::{self, Key};
@@ -135,8 +135,8 @@ fn measured_apart(block: &Block, first: &Block) -> Vec<String> {
 }
 
 /// Losses while training: both of one run, or of several the validation losses where there are some. Runs that share a
-/// name are averaged where all of them have the step. Where losses do not compare in the `blocks` of their results, it says so.
-pub(super) fn training_chart(runs: &[Run], blocks: &[Block], styles: &Styles) -> Option<Chart> {
+/// name are averaged where all of them have the step.
+pub(super) fn training_curves(runs: &[Run]) -> Vec<Curve> {
     let mut curves = Vec::new();
     if let [run] = runs {
         for (name, values) in [("training", run.training_losses()), ("validation", run.validation_losses())] {
@@ -147,25 +147,41 @@ pub(super) fn training_chart(runs: &[Run], blocks: &[Block], styles: &Styles) ->
         give_colours_once(&mut curves);
     }
     curves.retain(|curve| curve.values.len() > 1);
-    let note = blocks.iter().find_map(|block| block.obstacle(Metric::Loss)).filter(|_| curves.len() > 1);
-    Some(Chart { note, ..training(&curves, styles) }).filter(Chart::has_numbers)
+    curves
 }
 
-/// The values of a chart of training losses that a reader looks for: where each curve begins and ends, and its least.
-pub(super) fn training_table(chart: &Chart) -> Grid {
+/// The chart of these losses. Where losses do not compare in the `blocks` of their results, it says so.
+pub(super) fn training_chart(curves: &[Curve], blocks: &[Block], styles: &Styles) -> Option<Chart> {
+    let note = blocks.iter().find_map(|block| block.obstacle(Metric::Loss)).filter(|_| curves.len() > 1);
+    Some(Chart { note, ..training(curves, styles) }).filter(Chart::has_numbers)
+}
+
+/// The values of a chart of training losses that a reader looks for: where each of the curves that it draws begins and ends, and its
+/// least.
+pub(super) fn training_table(chart: &Chart, curves: &[Curve]) -> Grid {
     let shown = |value: f64| Entry::new(format!("{value:.4}"));
-    let row = |series: &Series| {
+    let row = |(series, curve): (&Series, &Curve)| {
         let (first, last) = (series.points.first()?, series.points.last()?);
         let least = series.points.iter().map(|point| point.y).fold(f64::INFINITY, f64::min);
-        let steps = Entry::new(format!("{:.0}", last.x));
-        Some(vec![Entry::new(series.name.clone()), steps, shown(first.y), shown(least), shown(last.y)])
+        // A point of a long curve lies in the middle of the steps that it is the mean of.
+        let step = Entry::new(format!("{:.0}", curve.values.last()?.0));
+        Some(vec![Entry::new(series.name.clone()), step, shown(first.y), shown(least), shown(last.y)])
+    };
+    let longest = curves.iter().map(|curve| curve.values.len()).max().unwrap_or(0);
+    let per_point = values_per_point(longest);
+    let averaged = if per_point > 1 {
+        format!(
+            "; in long curves every loss, the first and the last too, is the mean of up to {per_point} in a row"
+        )
+    } else {
+        String::new()
     };
     let numbers = ["last step", "first loss", "least", "last"].map(Header::number);
     Grid {
         title: "Training losses".into(),
-        setting: "nats per token; long curves are averaged over neighbouring steps".into(),
+        setting: format!("nats per token{averaged}"),
         headers: std::iter::once(Header::words("curve")).chain(numbers).collect(),
-        rows: chart.series.iter().filter_map(row).collect(),
+        rows: chart.series.iter().zip(curves).filter_map(row).collect(),
         notes: Vec::new(),
     }
 }
@@ -224,5 +240,26 @@ mod tests {
     fn means_are_of_steps_that_all_seeds_have() {
         let curves = [vec![(1.0, 3.0), (2.0, 2.0), (3.0, 1.0)], vec![(1.0, 1.0), (3.0, 2.0)]];
         assert_eq!(mean(&curves), [(1.0, 2.0), (3.0, 1.5)]);
+    }
+
+    #[test]
+    fn the_last_step_is_that_of_training_and_not_of_the_mean_at_its_end() {
+        // The loss of step n is n, so that means tell their steps.
+        let curve = |steps: u32| Curve {
+            name: format!("{steps} steps"),
+            run: None,
+            values: (1..=steps).map(|step| (f64::from(step), f64::from(step))).collect(),
+        };
+        let table = |steps: &[u32]| {
+            let curves: Vec<Curve> = steps.iter().map(|&steps| curve(steps)).collect();
+            let table = training_table(&training(&curves, &Styles::default()), &curves);
+            let rows = table.rows.into_iter().map(|row| row.into_iter().map(|entry| entry.value));
+            (table.setting, rows.map(|row| row.skip(1).collect()).collect::<Vec<Vec<String>>>())
+        };
+        let (setting, rows) = table(&[1500, 20]);
+        // Of 1 to 5 and of 1496 to 1500.
+        assert_eq!(rows, [["1500", "3.0000", "3.0000", "1498.0000"], ["20", "1.0000", "1.0000", "20.0000"]]);
+        assert!(setting.ends_with("is the mean of up to 5 in a row"), "{setting}");
+        assert_eq!(table(&[300]).0, "nats per token");
     }
 }

@@ -52,14 +52,16 @@ impl Run {
         })
     }
 
-    /// The last row of each run whose rows are here: one, or several where a study's were pooled.
+    /// The row of each run whose rows are here that was measured last among those of its last step: one, or several where a
+    /// study's were pooled.
     pub(super) fn members(&self) -> Vec<&ResultRow> {
         let mut places = HashMap::new();
         let mut members: Vec<&ResultRow> = Vec::new();
         for row in &self.rows {
             let place = *places.entry((&row.run, row.seed, &row.config_hash)).or_insert(members.len());
             match members.get_mut(place) {
-                Some(known) => *known = row,
+                Some(known) if row.step >= known.step => *known = row,
+                Some(_) => {}
                 None => members.push(row),
             }
         }

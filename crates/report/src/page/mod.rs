@@ -16,7 +16,7 @@ use crate::history::{History, Reading, histories};
 use crate::plot::{self, Chart, Figure, FigureFormat, Styles, of_paper, svg, write_png};
 use crate::table::Table;
 use crate::tensorboard;
-use charts::{of_readings, of_tables, training_chart, training_table};
+use charts::{of_readings, of_tables, training_chart, training_curves, training_table};
 use how::How;
 use longwave_core::{Error, Result, file};
 use longwave_eval::diagnostics::Explained;
@@ -157,12 +157,13 @@ impl Report {
         let why = explained.as_ref().map(explained::tables).unwrap_or_default();
         written.shown(&why)?;
         let why_summary = explained.as_ref().map(explained::summary).unwrap_or_default();
-        let learning = training_chart(runs, &blocks, &styles);
+        let curves = training_curves(runs);
+        let learning = training_chart(&curves, &blocks, &styles);
         // A single training has written its own.
         if let (Some(chart), true) = (&learning, runs.len() > 1) {
             tensorboard::write(folder, "training", [("loss", chart)])?;
         }
-        let learning = learning.map(|chart| (training_table(&chart), chart));
+        let learning = learning.map(|chart| (training_table(&chart, &curves), chart));
         let page = html::page(&html::Page {
             opening,
             runs,
@@ -215,7 +216,7 @@ impl Report {
         for (file, reading) in of_readings(&readings(&self.rows)) {
             write(&file, &reading.chart)?;
         }
-        if let Some(chart) = training_chart(&self.runs, &blocks, &styles) {
+        if let Some(chart) = training_chart(&training_curves(&self.runs), &blocks, &styles) {
             write("training", &chart)?;
         }
         Ok(written.paths)

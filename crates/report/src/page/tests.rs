@@ -244,6 +244,20 @@ fn runs_of_one_name_that_are_no_seeds_of_one_have_lines_of_their_own() {
 }
 
 #[test]
+fn a_run_has_its_last_step_whatever_was_measured_last() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |step: u64, checkpoint: &str| ResultRow {
+        step,
+        checkpoint: checkpoint.into(),
+        ..example::row("rope", "direct", 128, 12.0)
+    };
+    // `eval --checkpoints all` reads the steps of a run whose end its training has measured.
+    let rows = vec![at(6, "last"), at(2, "step-2"), at(4, "step-4")];
+    let run = super::folder::Run::new("rope".into(), rows, folder.path()).unwrap();
+    assert_eq!(run.members().iter().map(|row| row.step).collect::<Vec<_>>(), [6]);
+}
+
+#[test]
 fn a_damaged_metric_is_named() {
     let folder = tempfile::tempdir().unwrap();
     run(folder.path(), &example::rows());

@@ -132,9 +132,12 @@ impl<'a, DB: DrawingBackend> Picture<'a, DB> {
         Ok(())
     }
 
-    /// The vertical line with its label, on the side where that has room.
+    /// The vertical line with its label, on the side where that has room; none where its place lies off the axis.
     fn mark(&self) -> Result<()> {
         let Some((value, label)) = &self.chart.mark else { return Ok(()) };
+        if !(0.0..=1.0).contains(&self.frame.x.place(*value)) {
+            return Ok(());
+        }
         let (x, frame) = (self.frame.x(*value), &self.frame);
         self.canvas.dashed(&[(x, frame.bottom), (x, frame.top)], FAINT, 1.0, (2.0, 4.0))?;
         let is_near_end = x + 6.0 + self.layout.typeface.text_width(label, AXIS_TEXT)? > frame.right;

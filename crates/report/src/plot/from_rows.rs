@@ -4,7 +4,7 @@ use super::{Axis, Chart, Point, Role, Scale, Series, Styles};
 use crate::block::{Block, Line, multiple};
 use crate::curve::{Span, longest_with_curve, loss_within, rows_with_curve};
 use crate::table::{Cell, Table, across, text_of};
-use longwave_eval::Metric;
+use longwave_eval::{Metric, ResultRow};
 use std::collections::BTreeSet;
 
 /// A reader can follow up to so many lines in one chart.
@@ -69,7 +69,11 @@ pub fn of_paper(block: &Block, metric: Metric, styles: &Styles) -> Chart {
     };
     if let Some(best) = block.lines.iter().filter(|line| line.is_baseline()).min_by(better) {
         let name = |line: &Line| format!("{}: {}", line.run, line.label);
-        let baseline = by_length_of(block, metric, "", &[best], name, &[0]).series.swap_remove(0);
+        let mut baseline = by_length_of(block, metric, "", &[best], name, &[0]).series.swap_remove(0);
+        // The label of the axis says what bars are, and it is that of the others.
+        if !has_bar(&chart.series) {
+            baseline.points.iter_mut().for_each(|point| point.bar = None);
+        }
         // Before the chance level, so that it is the dashed one.
         let methods = chart.series.iter().filter(|series| series.role == Role::Method).count();
         chart.series.insert(methods, baseline);
@@ -87,7 +91,9 @@ fn by_length_of(
 ) -> Chart {
     let train_length = block.settings.train_length;
     let tick = |length: usize| (length as f64, vec![length.to_string(), multiple(length, train_length)]);
-    let seeds = lines.iter().flat_map(|line| line.rows.values()).any(|rows| rows.len() > 1);
+    // Of the whole block, whose table stands beside each of its charts.
+    let cells = block.lines.iter().flat_map(|line| line.rows.values());
+    let seeds = cells.filter_map(|rows| Cell::new(metric, rows)).any(|cell| cell.seeds > 1);
     // Error bars of many lines hide each other; the table has the errors.
     let has_bars = lines.len() <= READABLE;
     // As in the table, one seed's error over documents does not stand beside spreads over seeds.
@@ -95,19 +101,14 @@ fn by_length_of(
         let error = cell.error.filter(|_| has_bars && (cell.seeds > 1 || !seeds));
         error.map(|error| error.ends(cell.value))
     };
-    let series = lines.iter().zip(styles).map(|(line, &style)| {
+    let of_line = |(line, &style): (&&Line, &usize)| {
         let name = name(line);
         let cells = line.rows.iter().filter_map(|(length, rows)| Some((*length, Cell::new(metric, rows)?)));
         let points = cells.map(|(length, cell)| Point { x: length as f64, y: cell.value, bar: bar(&cell) });
         Series { name, points: points.collect(), style, role: role(line) }
-    });
-    let has_intervals =
-        lines.iter().flat_map(|line| line.rows.values().flatten()).any(|row| row.interval(metric).is_some());
-    let bars = match (has_bars, seeds) {
-        (true, true) => ", bars: one standard deviation over seeds",
-        (true, false) if has_intervals => ", bars: 95% intervals",
-        _ => "",
     };
+    let series: Vec<Series> = lines.iter().zip(styles).map(of_line).collect();
+    let bars = if has_bar(&series) { what_bars_are(lines, metric, seeds) } else { String::new() };
     Chart {
         title: title.to_owned(),
         subtitle: Table::new(block, metric).setting,
@@ -117,9 +118,26 @@ fn by_length_of(
             scale: Scale::Log,
             ticks: block.lengths.iter().map(|&length| tick(length)).collect(),
         },
-        y: metric_axis(metric, bars),
-        series: series.chain(chance(block, metric)).collect(),
+        y: metric_axis(metric, &bars),
+        series: series.into_iter().chain(chance(block, metric)).collect(),
         ..Chart::default()
+    }
+}
+
+fn has_bar(series: &[Series]) -> bool {
+    series.iter().flat_map(|series| &series.points).any(|point| point.bar.is_some())
+}
+
+/// As a label of an axis ends: what the bars of these lines are, which are over seeds or over what each row scored.
+fn what_bars_are(lines: &[&Line], metric: Metric, over_seeds: bool) -> String {
+    let mut rows = lines.iter().flat_map(|line| line.rows.values().flatten().copied());
+    if over_seeds {
+        ", bars: one standard deviation over seeds".to_owned()
+    } else if rows.clone().any(|row| row.interval(metric).is_some()) {
+        ", bars: 95% intervals".to_owned()
+    } else {
+        let unit = rows.next().map_or("document", ResultRow::unit);
+        format!(", bars: one standard error over {unit}s")
     }
 }
 
@@ -217,10 +235,15 @@ pub struct Curve {
     pub values: Vec<(f64, f64)>,
 }
 
+/// How many values in a row a point is the mean of, in a curve of so many values.
+pub(crate) fn values_per_point(values: usize) -> usize {
+    values.div_ceil(CURVE).max(1)
+}
+
 /// Loss against training step. Long curves are averaged.
 pub fn training(curves: &[Curve], styles: &Styles) -> Chart {
     let series = curves.iter().enumerate().map(|(order, curve)| {
-        let size = curve.values.len().div_ceil(CURVE).max(1);
+        let size = values_per_point(curve.values.len());
         let mean = |of: &dyn Fn(&(f64, f64)) -> f64, values: &[(f64, f64)]| {
             values.iter().map(of).sum::<f64>() / values.len() as f64
         };

@@ -24,8 +24,8 @@ use std::fmt::Display;
 use std::path::Path;
 
 pub use canvas::Typeface;
-pub(crate) use from_rows::metric_axis;
 pub use from_rows::{Curve, by_length, of_paper, positions, training};
+pub(crate) use from_rows::{metric_axis, values_per_point};
 pub use heat::{Edge, HeatMap};
 pub(crate) use inline::inline;
 pub use scale::Scale;

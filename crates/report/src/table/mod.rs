@@ -15,7 +15,7 @@ use words::{counts, layout, notes};
 pub use cell::{Cell, Spread, percent};
 pub(crate) use chance::is_chance;
 pub use words::across_lengths;
-pub(crate) use words::{across, text_of};
+pub(crate) use words::{across, notes_of_errors, text_of};
 
 /// The title of a table names up to so many runs.
 const NAMED: usize = 4;
@@ -105,7 +105,7 @@ fn push_differences(block: &Block, rows: &mut [TableRow], metric: Metric) -> Opt
 }
 
 /// Where some cells show a spread over seeds, removes the errors of those of one seed, which are over documents.
-fn leave_out_other_errors(rows: &mut [TableRow]) {
+pub(crate) fn leave_out_other_errors(rows: &mut [TableRow]) {
     let cells = || rows.iter().flat_map(|row| row.cells.iter().flatten());
     if cells().any(|cell| cell.seeds > 1) {
         for cell in rows.iter_mut().flat_map(|row| row.cells.iter_mut().flatten()) {

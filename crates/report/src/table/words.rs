@@ -98,8 +98,32 @@ pub(super) fn counts(block: &Block) -> String {
 
 pub(super) fn notes(block: &Block, rows: &[TableRow], metric: Metric) -> Vec<String> {
     let cells: Vec<&Cell> = rows.iter().flat_map(|row| row.cells.iter().flatten()).collect();
-    let seeds = cells.iter().map(|cell| cell.seeds).max().unwrap_or(0);
     let mut notes: Vec<String> = block.obstacle(metric).into_iter().collect();
+    notes.extend(notes_of_errors(block, &cells, metric));
+    notes.extend(marks(block, &cells, metric, "length"));
+    if rows.iter().any(is_chance) {
+        notes.push(format!("{CHANCE} is a guess that is always the most frequent token of the answers"));
+    }
+    notes.extend(across(block).map(str::to_owned));
+    notes.extend(many_unknown(block));
+    notes.extend(without_sums(block));
+    notes.extend(devices_that_do_not_repeat(block));
+    if let (true, Some(longest)) =
+        (cells.iter().any(|cell| cell.metric == Metric::Difference), block.lengths.last())
+    {
+        notes.push(format!(
+            "\u{394} is the loss at {longest} tokens minus that of {}, in nats per token, paired by {}",
+            against(block, *longest),
+            block.rows().next().map_or("document", ResultRow::unit)
+        ));
+    }
+    notes
+}
+
+/// What the errors of cells are over, or why there are none.
+pub(crate) fn notes_of_errors(block: &Block, cells: &[&Cell], metric: Metric) -> Vec<String> {
+    let seeds = cells.iter().map(|cell| cell.seeds).max().unwrap_or(0);
+    let mut notes = Vec::new();
     if seeds > 1 {
         let percent = ", in per cent of the perplexity: 100 times that of the loss in nats";
         let unit = if metric.is_exponential() { percent } else { "" };
@@ -126,23 +150,6 @@ pub(super) fn notes(block: &Block, rows: &[TableRow], metric: Metric) -> Vec<Str
             matches!(block.settings.protocol.material(), Material::Documents | Material::Watched);
         let more = if has_blocks { more } else { String::new() };
         notes.push(format!("one {unit} alone was scored, so there is no ±{more}"));
-    }
-    notes.extend(marks(block, &cells, metric, "length"));
-    if rows.iter().any(is_chance) {
-        notes.push(format!("{CHANCE} is a guess that is always the most frequent token of the answers"));
-    }
-    notes.extend(across(block).map(str::to_owned));
-    notes.extend(many_unknown(block));
-    notes.extend(without_sums(block));
-    notes.extend(devices_that_do_not_repeat(block));
-    if let (true, Some(longest)) =
-        (cells.iter().any(|cell| cell.metric == Metric::Difference), block.lengths.last())
-    {
-        notes.push(format!(
-            "\u{394} is the loss at {longest} tokens minus that of {}, in nats per token, paired by {}",
-            against(block, *longest),
-            block.rows().next().map_or("document", ResultRow::unit)
-        ));
     }
     notes
 }

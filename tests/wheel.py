@@ -16,6 +16,8 @@ import matplotlib
 
 matplotlib.use("Agg")
 import longwave  # noqa: E402
+import pandas  # noqa: E402
+from longwave.program import _error  # noqa: E402
 from longwave.results import readings  # noqa: E402
 
 # An evaluation of seconds: two windows of each document.
@@ -43,6 +45,9 @@ def seeds() -> None:
         config = Path("runs/mine-0/config.toml").read_text(encoding="utf-8")
         changed = config.replace("seed = 0", f"seed = {seed}", 1).replace("\nsteps = 20\n", f"\nsteps = {steps}\n", 1)
         assert (changed == config) == (seed == 0), config
+        if seed == 1:
+            # It was evaluated later, by a command.
+            changed = "evaluate = []\n" + changed[: changed.index("[[evaluate]]")].rstrip() + "\n"
         (folder / "config.toml").write_text(changed, encoding="utf-8")
         (folder / "results.jsonl").write_bytes(Path("runs/mine-0/results.jsonl").read_bytes())
     together = set(readings(longwave.runs("apart/mine-[01]")))
@@ -50,6 +55,41 @@ def seeds() -> None:
     apart = set(readings(longwave.runs("apart/*")))
     assert {f"mine, direct, trained as {Path('apart', name)}" for name in ("mine-0", "mine-2")} <= apart, apart
     assert len(apart) == 2 * len(together), apart
+    baseline = {"run": "mine", "seed": 0, "extend": "window_baseline", "length": 32}
+    exact = pandas.DataFrame([baseline | {"exact": exact} for exact in (False, True)])
+    assert readings(exact) == [f"mine, window_baseline, exact = {said}" for said in ("false", "true")]
+
+
+def further() -> None:
+    """The checkpoints that are asked for are read, and the steps of a run that was trained further are no seeds of it."""
+    config = {"name": "further", "data": {"corpus": "data/sotu"}, "position": "none", "evaluate": [FEW]}
+
+    def trained(steps: int) -> longwave.Run:
+        train = {"steps": steps, "length": 32, "batch_tokens": 256, "keep_checkpoints": [1]}
+        return longwave.train(config, resume=steps > 2, device="cpu", show=False, train=train, model__size="nano")
+
+    run = trained(2)
+    few = {"windows_per_document": 2, "device": "cpu", "show": False}
+    # What stands alone is a list of one.
+    read = run.evaluate("L", "direct", checkpoints=[1], **few)
+    assert list(read[read.extend == "direct"].checkpoint) == ["step-1", "last"], read.checkpoint
+    assert set(run.evaluate("L", "direct", checkpoint="step-1", **few).checkpoint) == {"step-1"}
+    longer = run.evaluate("2L", {"kind": "window"}, **few)
+    assert set(longer.length) == {64} and set(longer.extend) == {"window", "window_baseline"}, longer
+    try:
+        run.evaluate("L", checkpoint="last", checkpoints=[1], **few)
+    except longwave.LongwaveError as error:
+        assert error.key == "--checkpoint" and error.code == 2, error
+    else:
+        raise AssertionError("one checkpoint and several are asked for")
+    run = trained(4)
+    rows = run.results
+    rows = rows[(rows.extend == "direct") & (rows.checkpoint == "last")]
+    before, after = (rows[rows.step == step].ppl.item() for step in (2, 4))
+    (drawn,) = longwave.plot(rows).get_lines()
+    assert len(drawn.get_ydata()) == 1 and abs(drawn.get_ydata()[0] / after - 1) < 1e-9, drawn.get_ydata()
+    shown = run._repr_html_()
+    assert f"{after:.2f}" in shown and f"{before:.2f}" not in shown and f"{before:.2f}" != f"{after:.2f}", shown
 
 
 def the_same_numbers() -> None:
@@ -97,6 +137,22 @@ def errors() -> None:
             assert hint is None or error.hint == hint, error.hint
         else:
             raise AssertionError(f"{wrong} is allowed")
+    # What stands in backticks may be a file, a run or a kind.
+    for said, key in [
+        ("there is no config `nofile.toml`: looked at `nofile.toml`", None),
+        ("`ntk` does not apply to `alibi`: it needs an encoding made of frequencies", None),
+        ("`model` holds no weights: it has no `model.safetensors`", None),
+        ("`window = 32` is not allowed: `rerope` then reads distances up to 32", "window"),
+        ("`evaluate[0].lengths[1] = \"2l\"` is not allowed", "evaluate[0].lengths[1]"),
+        ("`alibi` acts on scores, and `model.attention = \"linear\"` has none", "model.attention"),
+        ("unknown key `trian`: allowed are `name`, `seed`", "trian"),
+        ("`position` is missing", "position"),
+        ("`data.corpus` has no meaning beside `data.task`", "data.corpus"),
+        ("`run` holds a run with another config: `train.clip` is 1.0 there and 2.0 here", "train.clip"),
+        ("`--device gpu`: this build has no GPU support", "--device"),
+        ("invalid value '0' for '--lengths <N,2L,..>': it must be a whole number", "--lengths"),
+    ]:
+        assert _error([f"error: {said}"], 2).key == key, said
 
 
 def interrupts() -> None:
@@ -125,12 +181,15 @@ def interrupts() -> None:
 
 def studies() -> None:
     Path("small.toml").write_text(
-        'name = "small"\nbase = "mine.toml"\nseeds = 2\n[[axis]]\nkey = "position"\nvalues = ["rope", "none"]\n'
+        'name = "small"\nbase = "mine.toml"\nseeds = 2\n[[axis]]\nkey = "position"\nvalues = ["rope", "none"]\nlabels = ["-n/4", "none"]\n'
         '[[evaluate]]\nlengths = ["L", "2L"]\nextend = ["direct"]\nwindows_per_document = 2\n',
         encoding="utf-8",
     )
     study = longwave.study("small.toml", **SMALL)
     assert len(study.results[study.results.extend == "direct"]) == 8
+    # The file guards a text that a spreadsheet would compute.
+    assert "'-n/4," in (study.folder / "results.csv").read_text(encoding="utf-8")
+    assert set(study.results.position) == {"-n/4", "none"}, set(study.results.position)
     assert "Perplexity" in study.text
     assert study.figure("figures/study.pdf", width="3in").read_bytes().startswith(b"%PDF")
 
@@ -147,7 +206,7 @@ def notebook(path: str) -> None:
 
 
 if __name__ == "__main__":
-    for check in [tables, seeds, the_same_numbers, configs, errors, interrupts, studies]:
+    for check in [tables, seeds, the_same_numbers, further, configs, errors, interrupts, studies]:
         check()
     os.makedirs("notebook")
     os.chdir("notebook")

@@ -128,13 +128,21 @@ pub const LISTS: [(&str, &str); 5] = [
 ];
 
 /// The fields of a line of `--tokens`, in order.
-pub const TOKEN_COLUMNS: [(&str, ColumnType, &str); 13] = [
+pub const TOKEN_COLUMNS: [(&str, ColumnType, &str); 17] = [
     ("run", Text, "as in a row"),
     ("seed", Whole, "as in a row"),
     ("extend", Text, "how the model was read, as in a row"),
     ("extend_config", Text, "the extension's config; in CSV as JSON"),
     ("protocol", Text, "as in a row"),
+    ("corpus", Text, "as in a row"),
     ("split", Text, "as in a row"),
+    ("checkpoint", Text, "as in a row"),
+    ("step", Whole, "training step of the checkpoint, as in a row"),
+    (
+        "task",
+        Text,
+        "values that the evaluation gives keys of the run's task; null for none; in CSV as JSON, and empty for none",
+    ),
     ("length", Whole, "tokens of context, as in a row"),
     ("document", Text, "name of the document; of a task, the number of the sequence"),
     ("position", Whole, "the token's place in its document, from 0; of repeated text, in the repeated one"),

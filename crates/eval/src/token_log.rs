@@ -50,6 +50,7 @@ impl TokenLog {
 
     /// Adds the scored tokens of one measurement, in the order of its plan.
     pub fn add(&mut self, row: &ResultRow, text: &Text, plan: &Plan, scores: &[Vec<Score>]) -> Result<()> {
+        let task = &row.settings.task;
         for (window, scores) in plan.windows.iter().zip(scores) {
             let targets = window.first..window.end;
             let tokens = text.read(window.document, targets.clone());
@@ -62,7 +63,11 @@ impl TokenLog {
                     json!(row.extend),
                     row.extend_config.clone(),
                     json!(row.settings.protocol),
+                    json!(row.corpus),
                     json!(row.settings.split),
+                    json!(row.checkpoint),
+                    json!(row.step),
+                    json!((!task.is_empty()).then_some(task)),
                     json!(row.settings.length),
                     json!(document),
                     json!(position),
@@ -124,7 +129,7 @@ fn names() -> impl Iterator<Item = &'static str> {
     TOKEN_COLUMNS.into_iter().map(|(name, ..)| name)
 }
 
-fn object(values: [Value; 13]) -> String {
+fn object(values: [Value; TOKEN_COLUMNS.len()]) -> String {
     let fields = names().map(str::to_owned).zip(values);
     Value::Object(fields.collect()).to_string() + "\n"
 }
@@ -134,9 +139,11 @@ mod tests {
     use super::*;
     use crate::plan::Window;
     use crate::row::example::row as example;
+    use crate::task_keys::TaskKeys;
     use longwave_data::TokenFile;
+    use serde_json::Map;
 
-    fn written(name: &str) -> Vec<String> {
+    fn written(name: &str, row: &ResultRow) -> Vec<String> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(name);
         let text = Text::documents(TokenFile::from_documents(&[("a, b", &[5, 6, 7, 8])]));
@@ -144,7 +151,7 @@ mod tests {
         let plan = Plan { windows: vec![window], skipped_documents: 0 };
         let scores = [vec![Score { nll: 0.25, correct: true }, Score { nll: f64::NAN, correct: false }]];
         let mut log = TokenLog::create(&path).unwrap();
-        log.add(&example("yarn", 128, 2.0), &text, &plan, &scores).unwrap();
+        log.add(row, &text, &plan, &scores).unwrap();
         assert!(!path.exists(), "a file appears whole");
         log.finish().unwrap();
         std::fs::read_to_string(&path).unwrap().lines().map(str::to_owned).collect()
@@ -183,12 +190,13 @@ mod tests {
 
     #[test]
     fn json_lines_name_their_fields() {
-        let lines = written("tokens.jsonl");
+        let lines = written("tokens.jsonl", &example("yarn", 128, 2.0));
         assert_eq!(lines.len(), 2);
         let first: Value = serde_json::from_str(&lines[0]).unwrap();
         let expected = json!({
             "run": "rope", "seed": 0, "extend": "yarn", "extend_config": { "kind": "yarn" },
-            "protocol": "fixed_target", "split": "test", "length": 128, "document": "a, b",
+            "protocol": "fixed_target", "corpus": "data/sotu", "split": "test", "checkpoint": "last", "step": 600,
+            "task": null, "length": 128, "document": "a, b",
             "position": 2, "context": 1, "token": 7, "nll": 0.25, "correct": true,
         });
         assert_eq!(first, expected);
@@ -196,12 +204,25 @@ mod tests {
     }
 
     #[test]
+    fn a_line_says_which_checkpoint_was_read_and_what_was_asked() {
+        let mut row = example("yarn", 128, 2.0);
+        row.checkpoint = "step-3".into();
+        row.step = 3;
+        row.settings.task = TaskKeys::of(Map::from_iter([("depth".to_owned(), json!(0.5))]));
+        let first: Value = serde_json::from_str(&written("tokens.jsonl", &row)[0]).unwrap();
+        let told = ["checkpoint", "step", "task"].map(|name| &first[name]);
+        assert_eq!(told, [&json!("step-3"), &json!(3), &json!({ "depth": 0.5 })]);
+        let line = &written("tokens.csv", &row)[1];
+        assert!(line.contains(",step-3,3,\"{\"\"depth\"\":0.5}\",128,"), "{line}");
+    }
+
+    #[test]
     fn csv_has_a_header_and_quotes() {
-        let lines = written("tokens.csv");
+        let lines = written("tokens.csv", &example("yarn", 128, 2.0));
         assert_eq!(lines[0], names().collect::<Vec<_>>().join(","));
         assert_eq!(
             lines[1],
-            "rope,0,yarn,\"{\"\"kind\"\":\"\"yarn\"\"}\",fixed_target,test,128,\"a, b\",2,1,7,0.25,true"
+            "rope,0,yarn,\"{\"\"kind\"\":\"\"yarn\"\"}\",fixed_target,data/sotu,test,last,600,,128,\"a, b\",2,1,7,0.25,true"
         );
         assert!(lines[2].ends_with(",8,,false"));
     }

@@ -8,12 +8,12 @@ multiples of the training length L, as `"2L"`; an extension is a kind, as `"yarn
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
 from .program import assignments, call, folder_in, toml
-from .results import flat, frame_of, metrics, readings, runs
+from .results import flat, frame_of, latest, metrics, readings, runs
 
 if TYPE_CHECKING:
     import pandas
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 Config = Union[str, Path, Mapping[str, Any]]
 Length = Union[int, str]
 Extension = Union[str, Mapping[str, Any]]
+Lengths = Union[Length, Iterable[Length]]
+Extensions = Union[Extension, Iterable[Extension]]
 
 
 def train(
@@ -85,7 +87,7 @@ class Run(_Folder):
             raise FileNotFoundError(f"{str(folder)!r} holds no run")
 
     def _repr_html_(self) -> str:
-        results = self.results
+        results = latest(self.results)
         table = results.assign(reading=readings(results)).pivot_table(
             index="reading", columns="length", values="ppl", aggfunc="last", sort=False
         )
@@ -103,11 +105,11 @@ class Run(_Folder):
 
     def evaluate(
         self,
-        lengths: Sequence[Length] = (),
-        extend: Sequence[Extension] = (),
+        lengths: Lengths = (),
+        extend: Extensions = (),
         *,
         protocol: str | None = None,
-        checkpoint: str = "last",
+        checkpoint: str | None = None,
         device: str = "auto",
         threads: int | None = None,
         show: bool = True,
@@ -115,20 +117,23 @@ class Run(_Folder):
     ) -> pandas.DataFrame:
         """Reads it at these lengths with these extensions; those of its config where none are given.
 
+        checkpoint: one to read, alone, as `"previous"` or `"best"`; unless given, those that the evaluation names by its key
+        `checkpoints`: the last, or what the config or `checkpoints="best"` says.
+
         Gives the rows that were asked for, one line a measurement; the run's folder keeps them too. Other keywords are keys of
         the evaluation, as `windows_per_document=4`.
         """
-        arguments = ["eval", str(self.folder), "--json", "--checkpoint", checkpoint, *_asked(lengths, extend)]
-        arguments += _options({"--protocol": protocol})
+        arguments = ["eval", str(self.folder), "--json", *_asked(lengths, extend)]
+        arguments += _options({"--checkpoint": checkpoint, "--protocol": protocol})
         printed, _ = call([*arguments, *assignments(set), *_computed(device, threads)], show=show)
         return frame_of([flat(json.loads(line)) for line in printed.splitlines()])
 
     def explain(
         self,
-        lengths: Sequence[Length] = (),
-        extend: Sequence[Extension] = (),
+        lengths: Lengths = (),
+        extend: Extensions = (),
         *,
-        others: Sequence[str | Path | Run] = (),
+        others: str | Path | Run | Iterable[str | Path | Run] = (),
         device: str = "auto",
         threads: int | None = None,
         show: bool = True,
@@ -138,7 +143,7 @@ class Run(_Folder):
 
         others: runs that differ in their seed alone; numbers are means over all then, with errors over seeds.
         """
-        folders = [str(run.folder if isinstance(run, Run) else run) for run in (self, *others)]
+        folders = [str(run.folder if isinstance(run, Run) else run) for run in (self, *_listed(others))]
         printed, _ = call(["explain", *folders, "--json", *_asked(lengths, extend), *_computed(device, threads)], show=show)
         explained = json.loads(printed)
         frame = frame_of(explained.pop("findings"))
@@ -194,7 +199,11 @@ class Study(_Folder):
         columns = list(pandas.read_csv(path, nrows=0).columns)
         # Labels are text, whatever they look like.
         labels = {name: str for name in columns[: columns.index("run")]}
-        return pandas.read_csv(path, dtype=labels, keep_default_na=False, na_values=[""])
+        frame = pandas.read_csv(path, dtype=labels, keep_default_na=False, na_values=[""])
+        for name in frame.columns:
+            if frame[name].dtype.kind == "O":
+                frame[name] = frame[name].map(_unguarded, na_action="ignore")
+        return frame.rename(columns=_unguarded)
 
 
 class Inspection(list[dict[str, Any]]):
@@ -250,9 +259,24 @@ def _written(config: Config) -> str | None:
     return "".join(f"{json.dumps(str(key))} = {toml(value)}\n" for key, value in config.items())
 
 
-def _asked(lengths: Sequence[Length], extend: Sequence[Extension]) -> list[str]:
+def _unguarded(cell: Any) -> Any:
+    """A cell without the apostrophe that keeps spreadsheets from taking it for a formula."""
+    guarded = isinstance(cell, str) and cell[:1] == "'" and cell[1:2] in ("=", "+", "-", "@")
+    return cell[1:] if guarded else cell
+
+
+def _listed(given: Any) -> list[Any]:
+    """A list, of one where something stands alone."""
+    if given is None:
+        return []
+    alone = isinstance(given, (str, Mapping)) or not isinstance(given, Iterable)
+    return [given] if alone else list(given)
+
+
+def _asked(lengths: Lengths, extend: Extensions) -> list[str]:
+    lengths = _listed(lengths)
     arguments = ["--lengths", ",".join(map(str, lengths))] if lengths else []
-    for one in extend:
+    for one in _listed(extend):
         arguments += ["--extend", _extension(one)]
     return arguments
 

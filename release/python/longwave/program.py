@@ -17,6 +17,15 @@ from typing import Any
 # `training step 20/400  smoothed loss 5.1 ..` and `[3/10] rope, seed 0: finished ..`
 _PROGRESS = re.compile(r"^(?:(?P<what>[a-z]+(?: \d+)?) (?:[a-z]+ )?|\[)(?P<done>[\d,]+)/(?P<total>[\d,]+)\]?\s*(?P<rest>.*)")
 
+# Files, runs and kinds stand in backticks too: a key is what has a value, is missing or unknown, or stands below a section.
+_SECTIONS = "axis|claim|correlation|data|eval|evaluate|explain|model|position|stage|train"
+_KEY = re.compile(
+    r"(?<=unknown key `)[^`]+"
+    r"|(?<=[`'])--[a-z][\w-]*"
+    r"|(?<=`)[\w.\[\]]+(?= = |` is missing)"
+    rf"|(?<=`)(?![\w.]+\.(?:csv|gz|jsonl?|parquet|py|safetensors|toml|txt)`)(?:{_SECTIONS})[.\[][\w.\[\]]+(?=`)"
+)
+
 
 class LongwaveError(Exception):
     """What the program says when it fails.
@@ -150,8 +159,8 @@ def _error(said: list[str], code: int) -> LongwaveError:
     hints = [line.removeprefix("hint: ") for line in rest if line.startswith("hint: ")]
     before = rest[: next((place for place, line in enumerate(rest) if line.startswith("hint: ")), len(rest))]
     message = "\n".join(before).removeprefix("error: ").strip()
-    named = re.search(r"`(--[\w-]+|[\w.\[\]]+)(?: = [^`]*)?`", message)
-    return LongwaveError(message, named.group(1) if named else None, hints[0] if hints else None, code)
+    named = _KEY.search(message)
+    return LongwaveError(message, named.group() if named else None, hints[0] if hints else None, code)
 
 
 def _number(grouped: str) -> int:

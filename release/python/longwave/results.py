@@ -38,7 +38,8 @@ def metrics(pattern: str | Path = "runs/*") -> pandas.DataFrame:
 
 def plot(frame: pandas.DataFrame, value: str = "ppl", axes: Axes | None = None) -> Axes:
     """Draws `value` against the length, a line for each way of reading, by what `readings` calls it; several seeds become their
-    mean: of `ppl` the exponential of the mean loss. Gives the axes of matplotlib."""
+    mean: of `ppl` the exponential of the mean loss. Of a run that was trained further, its last step alone. Gives the axes of
+    matplotlib."""
     try:
         import numpy
         from matplotlib import pyplot
@@ -48,6 +49,7 @@ def plot(frame: pandas.DataFrame, value: str = "ppl", axes: Axes | None = None) 
     if axes is None:
         axes = pyplot.figure().subplots()
     of = "nll" if value == "ppl" else value
+    frame = latest(frame)
     frame = frame.assign(reading=readings(frame))
     for reading, lines in frame.groupby("reading", sort=False):
         mean = lines.groupby("length")[of].mean()
@@ -65,8 +67,16 @@ def plot(frame: pandas.DataFrame, value: str = "ppl", axes: Axes | None = None) 
 # What tells measurements of one run with one extension apart, besides length and seed.
 _WAYS = (
     "extend_config protocol split corpus corpus_hash text_hash key_tokens checkpoint target max_length window_stride "
-    "windows_per_document stride bucket passage sequences task train_length"
+    "windows_per_document stride bucket passage sequences task train_length exact"
 ).split()
+
+
+def latest(frame: pandas.DataFrame) -> pandas.DataFrame:
+    """Without what was measured of a run before it was trained further: those lines are of other weights, and no other seeds."""
+    run = [name for name in ("folder", "run", "seed", "checkpoint") if name in frame]
+    if "step" not in frame or not run:
+        return frame
+    return frame[frame["step"] == frame.groupby(run, dropna=False)["step"].transform("max")]
 
 
 def readings(frame: pandas.DataFrame) -> list[str]:
@@ -74,7 +84,10 @@ def readings(frame: pandas.DataFrame) -> list[str]:
     such as `protocol = sliding`. Runs of one name that differ in more than their seed are told apart by a folder."""
 
     def text(value: Any) -> str:
-        return json.dumps(value, sort_keys=True, ensure_ascii=False) if isinstance(value, (dict, list)) else str(value)
+        value = value.item() if hasattr(value, "item") else value
+        if isinstance(value, (dict, list, bool)):
+            return json.dumps(value, sort_keys=True, ensure_ascii=False)
+        return str(value)
 
     ways = [way for way in _WAYS if way in frame]
     names = [f"{run}, {extend}" for run, extend in zip(frame["run"], frame["extend"])]
@@ -107,8 +120,8 @@ def _trained(folder: str) -> str:
     section, kept = "", []
     for line in path.read_text(encoding="utf-8").splitlines():
         section = line if line.startswith("[") else section
-        of_run = not section and line.startswith(("name =", "seed ="))
-        if not of_run and "evaluate" not in section:
+        of_run = not section and line.startswith(("name =", "seed =", "evaluate ="))
+        if line and not of_run and "evaluate" not in section:
             kept.append(line)
     return "\n".join(kept)
 

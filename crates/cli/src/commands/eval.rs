@@ -88,7 +88,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut machine = compute.open()?;
     device_check::before_reading(&mut machine)?;
     if let Some(other) = other {
-        status(&format!("text      {other}, which the run was not trained on: its rows are of other text"));
+        status(&format!(
+            "text      {other}: its rows are of other text than the run's own; whether the run was trained on any of it is not checked"
+        ));
     }
     let mut trained = TrainedRun::open_found(found, &machine, &mut Terminal::default())?;
     if let Some(out) = &arguments.out {
@@ -297,10 +299,11 @@ fn check_is_of_evaluation(assignment: &str) -> Result<()> {
 /// What an option of its own says is not said by `--set` too.
 fn check_said_once(assignment: &str, arguments: &Arguments) -> Result<()> {
     let key = assignment.split(['=', '.']).next().unwrap_or_default().trim();
-    if !options(arguments, arguments.corpus.as_deref()).any(|name| name == key) {
-        return Ok(());
-    }
-    Err(Error::usage(format!("`--{key}` and `--set {assignment}` both say what `{key}` is"))
+    let own = options(arguments, arguments.corpus.as_deref()).map(|name| (name, name));
+    // It reads one checkpoint alone, whatever `checkpoints` says.
+    let checkpoint = arguments.of.checkpoint.map(|_| ("checkpoint", "checkpoints"));
+    let Some((option, _)) = own.chain(checkpoint).find(|(_, says)| *says == key) else { return Ok(()) };
+    Err(Error::usage(format!("`--{option}` and `--set {assignment}` both say what `{key}` is"))
         .hint("give one of them"))
 }
 

@@ -28,19 +28,7 @@ pub(super) struct Torch {
 pub(super) fn described(trained: &Trained, extended: &Extended) -> Result<Torch> {
     let Trained { config, resolved, model, .. } = trained;
     let (d, base) = (resolved.dimensions, &model.position);
-    let configs: Vec<_> = config.position.encodings().collect();
-    let dropped = PositionConfig::from_value(&"none".into(), "position")?;
-    let mut encodings = Vec::new();
-    for (index, encoding) in base.encodings().iter().enumerate() {
-        // A stage may have given some layers a copy, or dropped the encoding of some.
-        let named = || configs.iter().copied().find(|config| config.kind() == encoding.kind());
-        let dropped = || dropped.encodings().find(|config| config.kind() == encoding.kind());
-        let config = configs.get(index).copied().or_else(named).or_else(dropped);
-        let config = config.ok_or_else(|| Error::failed("an encoding without its config"))?;
-        let places = base.layers().iter().flat_map(|layer| &layer.encodings);
-        let layers = places.filter(|place| place.encoding == index).count();
-        encodings.push(Written::new(encoding, config, Dimensions { layers, ..d }, extended.longest)?);
-    }
+    let encodings = encodings(trained, extended.longest)?;
     let train = config.train.length;
     let mut readings: Vec<(usize, Value)> = Vec::new();
     for length in lengths(train, extended.longest) {
@@ -102,6 +90,33 @@ pub(super) fn described(trained: &Trained, extended: &Extended) -> Result<Torch>
         list.retain(|one| seen.insert(*one));
     }
     Ok(Torch { config: written, classes, parts, kinds, extension: extended.extend.kind() })
+}
+
+/// Every encoding of the model, with the keys and the number of layers that the config gives it.
+fn encodings(trained: &Trained, longest: usize) -> Result<Vec<Written<'_>>> {
+    let Trained { config, resolved, model, .. } = trained;
+    let (d, base) = (resolved.dimensions, &model.position);
+    let none = PositionConfig::from_value(&"none".into(), "position")?;
+    let mut encodings = Vec::new();
+    for (index, encoding) in base.encodings().iter().enumerate() {
+        // A stage may have given some layers a copy, which stands behind all encodings of the config. A layer that reads it says what it is
+        // a copy of; its hooks still count the layers of the config.
+        let read = |(layer, reading): (usize, &LayerReading)| {
+            let place = reading.encodings.iter().position(|place| place.encoding == index)?;
+            let (configs, layers) = config.position.of_layer(layer, d.layers);
+            Some((configs.get(place)?, layers))
+        };
+        let read = base.layers().iter().enumerate().find_map(read);
+        // A stage may have dropped it.
+        let dropped = || none.encodings().find(|config| config.kind() == encoding.kind());
+        let written = read.and_then(|(own, layers)| {
+            let of_kind = Some(own).filter(|own| own.kind() == encoding.kind());
+            Some((of_kind.or_else(dropped)?, layers))
+        });
+        let (config, layers) = written.ok_or_else(|| Error::failed("an encoding without its config"))?;
+        encodings.push(Written::new(encoding, config, Dimensions { layers, ..d }, longest)?);
+    }
+    Ok(encodings)
 }
 
 /// One reading, without its length.

@@ -120,10 +120,19 @@ impl PositionConfig {
         runs.collect::<Vec<_>>().join("/")
     }
 
+    /// The encodings that a layer of a fresh model reads, in order, and how many of its `depth` layers read them.
+    pub fn of_layer(&self, layer: usize, depth: usize) -> (&[EncodingConfig], usize) {
+        let entry = self.entry_of(layer);
+        (&self.entries[entry].encodings, self.layers_of(entry, depth).len())
+    }
+
+    fn entry_of(&self, layer: usize) -> usize {
+        self.pattern.as_ref().map_or(0, |pattern| pattern[layer % pattern.len()])
+    }
+
     /// The layers that read an entry, in order.
     fn layers_of(&self, entry: usize, depth: usize) -> Vec<usize> {
-        let chosen = |layer: usize| self.pattern.as_ref().map_or(0, |pattern| pattern[layer % pattern.len()]);
-        (0..depth).filter(|&layer| chosen(layer) == entry).collect()
+        (0..depth).filter(|&layer| self.entry_of(layer) == entry).collect()
     }
 
     /// Where an entry and its list of encodings stand in the config.

@@ -208,7 +208,9 @@ fn results() -> String {
              and `results.parquet` of a study, have the same fields as columns, all of them whatever was measured, always in \
              this order and with these types. So files of different runs and studies can be put together. A study's begin \
              with its axes and `reading`, the extension's label in its tables, all text. A missing value is null, and so is a \
-             number that is not finite; CSV leaves it empty. In `results.jsonl` a field is left out where it does not apply, and so is what follows from others, as `ppl_se` does.\n\n| column | type | meaning |\n|---|---|---|\n";
+             number that is not finite; CSV leaves it empty. In CSV, a text that begins with `=`, `+`, `-` or `@` and is no number has an \
+             apostrophe before it, so that a spreadsheet does not take it for a formula: `Study.results` of the Python module reads it \
+             without. In `results.jsonl` a field is left out where it does not apply, and so is what follows from others, as `ppl_se` does.\n\n| column | type | meaning |\n|---|---|---|\n";
     let mut line = |name: &str, of: &str, meaning: &str| {
         // Writing into a string cannot fail.
         let _ = writeln!(page, "| `{name}` | {of} | {} |", meaning.replace('|', "\\|"));

@@ -51,10 +51,9 @@ impl Fields {
         } else {
             self.arcee_activation()?
         };
-        for key in ["attention_bias", "mlp_bias", "rope_interleaved"] {
+        for key in ["attention_bias", "mlp_bias", "rope_interleaved", "use_mrope"] {
             self.only(key, &json!(false), true)?;
         }
-        self.only("pretraining_tp", &json!(1), true)?;
         let stack = self.stack(architecture, layers)?;
         let eps = self.eps("rms_norm_eps", if gated { 1e-6 } else { 1e-5 })?;
         if share < 1.0 {

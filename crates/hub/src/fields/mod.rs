@@ -47,6 +47,8 @@ const WITHOUT_EFFECT: &[&str] = &[
     "output_attentions",
     "output_hidden_states",
     "pad_token_id",
+    // In how many parts the products were computed: their sums are the same.
+    "pretraining_tp",
     "problem_type",
     "reorder_and_upcast_attn",
     "resid_pdrop",

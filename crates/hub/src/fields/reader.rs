@@ -157,8 +157,10 @@ impl Fields {
     /// Nothing may be left that has an effect.
     pub(super) fn finish(mut self) -> Result<()> {
         self.left.retain(|key, _| !WITHOUT_EFFECT.contains(&key.as_str()));
-        let unknown: Vec<String> =
+        let mut unknown: Vec<String> =
             self.left.iter().map(|(key, value)| format!("`{key} = {value}`")).collect();
+        // Taking fields out has changed their order.
+        unknown.sort_unstable();
         if unknown.is_empty() {
             return Ok(());
         }

@@ -72,6 +72,31 @@ fn a_llama_is_read() {
     assert_eq!(read(&newer).unwrap().position["base"].as_float(), Some(2e4));
 }
 
+/// Fields that published models have: those of Qwen2.5, and of `SmolLM3` and the larger Llama 2.
+#[test]
+fn what_published_files_say_besides_is_read() {
+    let mut qwen = llama();
+    qwen.extend(
+        json!({
+            "model_type": "qwen2", "attention_dropout": 0.0, "eos_token_id": 2, "initializer_range": 0.02,
+            "max_window_layers": 24, "sliding_window": 64, "use_mrope": false, "use_sliding_window": false,
+        })
+        .as_object()
+        .unwrap()
+        .clone(),
+    );
+    assert_eq!(read(&qwen).unwrap().architecture, Architecture::Qwen2);
+    let mut split = llama();
+    split.insert("pretraining_tp".into(), json!(2));
+    assert_eq!(read(&split).unwrap(), read(&llama()).unwrap());
+    qwen.insert("use_mrope".into(), json!(true));
+    let error = read(&qwen).unwrap_err().to_string();
+    assert!(
+        error.starts_with("`use_mrope = true` is not allowed: our model computes `false` only"),
+        "{error}"
+    );
+}
+
 /// L where a model was trained with its scaling, and where that was added.
 fn lengths(change: impl Fn(&mut Map<String, Value>)) -> (usize, usize) {
     let mut fields = llama();

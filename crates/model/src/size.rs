@@ -31,8 +31,11 @@ impl Size {
     /// keeps of the activations, the logits of a block of rows, and the memory that goes from segment to segment.
     pub fn of(model: &Gpt, resolved: &Resolved, batch: usize, length: usize) -> Self {
         let d = &resolved.dimensions;
-        let parameters = model.num_params();
-        let tables = d.vocab_size * d.width * if resolved.config.tied { 1 } else { 2 };
+        // What an encoding puts in place of token embeddings leaves their table unread, but for a tied head.
+        let unread = !resolved.config.tied && model.position.capabilities().replaces_hidden();
+        let (stored, table) = (model.num_params(), d.vocab_size * d.width);
+        let parameters = stored - if unread { table } else { 0 };
+        let tables = if resolved.config.tied || unread { table } else { 2 * table };
         let gate = if resolved.config.feed_forward.is_gated() { 3 } else { 2 };
         let flops_per_token = training_flops(resolved, length);
         // Kept for the backward pass, per layer and token: the residual stream twice, both norms'
@@ -57,7 +60,7 @@ impl Size {
             .saturating_add(pairs)
             .saturating_add(logits)
             .saturating_add(carried)
-            .saturating_add(4 * parameters as u64);
+            .saturating_add(4 * stored as u64);
         Self {
             parameters,
             block_parameters: parameters - tables,
@@ -136,6 +139,24 @@ mod tests {
         assert!(more.training_bytes > size.training_bytes);
         assert!((50 << 20..400 << 20).contains(&size.training_bytes), "{}", size.training_bytes);
         assert!(Size::reading_bytes(&resolved, 16_384, 128) < 1 << 30);
+    }
+
+    #[test]
+    fn a_table_that_nothing_reads_is_not_counted() {
+        let position =
+            PositionConfig::from_value(&toml::Value::String("complex_order".into()), "position").unwrap();
+        let size = |tied| {
+            let resolved = ModelConfig { tied, ..ModelConfig::default() }.resolve(512, 128).unwrap();
+            let model = Gpt::new(&resolved, &position, &Init::new(0, &Device::flex())).unwrap();
+            Size::of(&model, &resolved, 32, 128)
+        };
+        // Waves of 512 tokens, three numbers for each of 64 pairs of channels, and one table of 512 x 128: the head's own, or the
+        // embedding that the head is tied to.
+        let blocks = 4 * 12 * 128 * 128 + 9 * 128 + 3 * 512 * 64;
+        for size in [size(false), size(true)] {
+            assert_eq!((size.block_parameters, size.parameters), (blocks, blocks + 512 * 128));
+        }
+        assert!(size(false).training_bytes > size(true).training_bytes, "it is stored");
     }
 
     #[test]

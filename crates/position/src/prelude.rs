@@ -27,7 +27,8 @@ pub use serde::{Deserialize, Serialize};
 
 pub(crate) use crate::distance::{as_block, consecutive, of_block};
 pub(crate) use crate::encoding::{
-    check_above, check_at_least, check_at_most, check_base, check_hidden, check_not_below, check_positive,
+    check_above, check_at_least, check_at_most, check_base, check_even_width, check_hidden, check_not_below,
+    check_positive, check_without,
 };
 pub(crate) use crate::extension::{Farthest, change_encodings, check_attention_factor, narrow};
 pub(crate) use crate::upload::upload_shaped;

@@ -75,7 +75,7 @@ fn places(case: &Case) {
     let positions = positions(&case.input("positions"));
     let draw = (offset > 0).then(|| {
         let of_step = |step| TrainingDraw { seed: 0, step };
-        let drawn = |draw: &TrainingDraw| abacus.offset(Some(*draw), 0) == offset;
+        let drawn = |draw: &TrainingDraw| abacus.offset(Some(*draw)) == offset;
         (0..10_000).map(of_step).find(drawn).expect("a step that draws the offset")
     });
     let mut outputs = case.outputs();

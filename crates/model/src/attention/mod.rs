@@ -139,10 +139,10 @@ impl Attention {
 
     /// The packed projection `[batch, length, (heads + 2 kv_heads) head_dim]` of a normalised input `[batch, length, width]`.
     pub(crate) fn packed(&self, input: Tensor<3>, matrix: Tensor<2>) -> Tensor<3> {
-        let packed = self.precision.linear(input, matrix);
         match &self.qkv_bias {
-            Some(bias) => packed + bias.val().reshape([1, 1, -1]),
-            None => packed,
+            // In f32, as the bias is.
+            Some(bias) => self.precision.into_stream(input, matrix, None) + bias.val().reshape([1, 1, -1]),
+            None => self.precision.linear(input, matrix),
         }
     }
 

@@ -32,7 +32,8 @@ impl Attention {
     /// The gates of rows by their normalised input, `[batch, length, heads, head_dim]` or `[batch, length, heads, 1]`.
     pub fn gates(&self, input: Tensor<3>) -> Option<Tensor<4>> {
         let gate = self.gate.as_ref()?;
-        let logits = self.precision.linear(input, gate.val());
+        // In f32, as the heads and the bias are.
+        let logits = self.precision.into_stream(input, gate.val(), None);
         let logits = match &self.gate_bias {
             Some(bias) => logits + bias.val().reshape([1, 1, -1]),
             None => logits,

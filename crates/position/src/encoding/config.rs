@@ -70,6 +70,24 @@ pub(crate) fn check_base(section: &str, base: f64) -> Result<()> {
     check_above(section, "base", base, 1.0).map_err(|error| error.hint("the usual one is 10000.0"))
 }
 
+/// The width must be even; `why` goes on behind "an even width".
+pub(crate) fn check_even_width(kind: &str, why: &str, dimensions: &Dimensions) -> Result<()> {
+    let width = dimensions.width;
+    if width.is_multiple_of(2) {
+        return Ok(());
+    }
+    let allowed = format!("`{kind}` needs an even width{why}");
+    Err(Error::value("model.width", width, allowed).hint(format!("use {}", width + 1)))
+}
+
+/// A key is given (`value`, as in TOML) that says nothing here: it needs `other`.
+pub(crate) fn check_without(section: &str, key: &str, value: Option<String>, other: &str) -> Result<()> {
+    let Some(value) = value else { return Ok(()) };
+    let allowed = format!("it has no meaning without `{other}`");
+    Err(Error::value(&format!("{section}.{key}"), value, allowed)
+        .hint(format!("leave it out, or give `{other}` too")))
+}
+
 /// A size must be at least `least`.
 pub(crate) fn check_at_least(section: &str, key: &str, value: usize, least: usize) -> Result<()> {
     if value >= least {

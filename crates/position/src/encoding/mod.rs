@@ -23,8 +23,8 @@ use std::sync::Arc;
 pub use capabilities::{BiasUse, Capabilities, Domain, HeadUse, HiddenUse, PositionUse, ScoreUse};
 pub use config::{Configure, Extrapolation};
 pub(crate) use config::{
-    check_above, check_at_least, check_at_most, check_base, check_hidden, check_not_below, check_positive,
-    largest,
+    check_above, check_at_least, check_at_most, check_base, check_even_width, check_hidden, check_not_below,
+    check_positive, check_without, largest,
 };
 pub use geometry::{Geometry, PositionMap, Selector};
 pub use rows::{Dimensions, Heads, LayerInput, MAX_SIZE, QueryBlock, Rows, TrainingDraw};
@@ -74,15 +74,10 @@ pub struct MapsByDistance {
 /// ```
 /// use burn::tensor::{Device, Tensor};
 /// use longwave_position::encoding::{Position, Rows};
-/// use longwave_position::ParameterSpec;
 ///
-/// struct Ramp;
+/// struct Ramp; // nothing is learned
 ///
 /// impl Position for Ramp {
-///     fn parameters(&self) -> Vec<ParameterSpec> {
-///         Vec::new() // nothing is learned
-///     }
-///
 ///     fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>, _before: &mut Option<Tensor<3>>) -> Tensor<3> {
 ///         if rows.layer > 0 {
 ///             return hidden; // it enters once
@@ -103,8 +98,10 @@ pub struct MapsByDistance {
 /// ```
 pub trait Position {
     /// Every parameter of the encoding, in the order of its fields: what its axes count, whether weight decay applies,
-    /// its bounds and its unit.
-    fn parameters(&self) -> Vec<ParameterSpec>;
+    /// its bounds and its unit; none by default.
+    fn parameters(&self) -> Vec<ParameterSpec> {
+        Vec::new()
+    }
 
     /// What the model must know before it calls a hook.
     fn capabilities(&self) -> Capabilities {

@@ -8,8 +8,8 @@
 //!
 //! Training draws k from 0 to `max_offset`, once a step and for all its rows: the rows of longer numbers are trained so.
 //! A text is read with k = 0. Positions do not enter: the order of the tokens does. A text of n tokens may be one number,
-//! so the table must have more than n rows to read it, and more than n + `max_offset` to begin the training. A later stage
-//! on longer texts draws smaller k where a number of the step would otherwise leave the table.
+//! so the table must have more than n rows to read it, and more than n + `max_offset` to begin the training. In a later
+//! stage on longer texts a row whose numbers would leave the table is raised by less, as far as it holds them.
 
 use super::learned::INIT_STD;
 use crate::encoding::TrainingDraw;
@@ -100,10 +100,9 @@ impl Abacus {
         self.table.lazy_shape().dims::<2>()[0]
     }
 
-    /// What is added to the places of numbers of up to some digits: 0, or in training a draw.
-    pub fn offset(&self, draw: Option<TrainingDraw>, digits: usize) -> usize {
-        let most = self.max_offset.min(self.table_size().saturating_sub(digits + 1));
-        draw.map_or(0, |draw| draw.stream("abacus").below(most as u64 + 1) as usize)
+    /// What is added to the places: 0, or in training a draw, the same for all parts of a step.
+    pub fn offset(&self, draw: Option<TrainingDraw>) -> usize {
+        draw.map_or(0, |draw| draw.stream("abacus").below(self.max_offset as u64 + 1) as usize)
     }
 
     /// The place of every token in its run of digits, from 1, and 0 where it is no digit, `[batch, length]`, where `open`
@@ -123,11 +122,13 @@ impl Abacus {
         (counted - before).mask_fill(is_digit.bool_not(), 0)
     }
 
-    /// The hidden state with the rows of the table, at places that are known.
+    /// The hidden state with the rows of the table, at places that are known; each row is raised as far as its longest number allows.
     fn added(&self, hidden: Tensor<3>, places: Tensor<2, Int>, offset: usize) -> Tensor<3> {
         let [batch, length, width] = hidden.dims();
         let is_digit = places.clone().not_equal_elem(0);
-        let index = places.clone().mask_where(is_digit, places.add_scalar(offset as u32));
+        let last = self.table_size() as i64 - 1;
+        let raised = places.clone().max_dim(1).neg().add_scalar(last).clamp(0, offset as i64); // [batch, 1]
+        let index = places.clone().mask_where(is_digit, places + raised);
         hidden + self.table.val().select(0, index.reshape([batch * length])).reshape([batch, length, width])
     }
 
@@ -156,14 +157,7 @@ impl Position for Abacus {
         let places = self.places(rows.tokens, open);
         let last = places.clone().slice_dim(1, length - 1..length);
         *before = Some(last.float().reshape([batch, 1, 1]));
-        // Only where a number as long as the text would leave the table are the numbers looked at.
-        let digits = if rows.draw.is_some() && length + self.max_offset >= self.table_size() {
-            places.clone().max().into_scalar::<i32>().unsigned_abs() as usize
-        } else {
-            length
-        };
-        let offset = self.offset(rows.draw, digits);
-        self.added(hidden, places, offset)
+        self.added(hidden, places, self.offset(rows.draw))
     }
 
     fn check(&self, positions: &Positions) -> Result<()> {
@@ -221,7 +215,7 @@ mod tests {
             let rows = Rows { draw, ..Rows::new(0, &text, &positions) };
             abacus.embed(x.clone(), rows, &mut None)
         };
-        let offset = |step| abacus.offset(Some(TrainingDraw { seed: 7, step }), 4);
+        let offset = |step| abacus.offset(Some(TrainingDraw { seed: 7, step }));
         let mut drawn: Vec<usize> = (0..50).map(offset).collect();
         let step = (0..50).find(|&step| offset(step) == 2).unwrap();
         let found = embedded(Some(TrainingDraw { seed: 7, step })) - x.clone();
@@ -230,9 +224,36 @@ mod tests {
         drawn.sort_unstable();
         drawn.dedup();
         assert_eq!(drawn, [0, 1, 2, 3], "every offset, the largest included");
-        assert_eq!(abacus.offset(None, 4), 0, "a text is read without");
-        // Rows 0 to 23: places up to 22 leave room for 1.
-        assert!((0..50).all(|step| abacus.offset(Some(TrainingDraw { seed: 7, step }), 22) <= 1));
+        assert_eq!(abacus.offset(None), 0, "a text is read without");
+    }
+
+    /// Whatever stands beside it in its part of a step: rows 0 to 23 leave room for 1 behind a number of 22 digits.
+    #[test]
+    fn a_row_is_raised_as_far_as_its_own_numbers_allow() {
+        let abacus = abacus();
+        let (short, long) = ([&[1, 2], &[0; 20][..]].concat(), vec![1; 22]);
+        let positions = Positions::range(0..22);
+        let raised = |texts: &[&[i64]], row: usize, step| {
+            let tokens = Tensor::<2, Int>::from_data(
+                TensorData::new(texts.concat(), [texts.len(), 22]),
+                &Device::flex(),
+            );
+            let x = Tensor::zeros([texts.len(), 22, dimensions().width], &Device::flex());
+            let rows =
+                Rows { draw: Some(TrainingDraw { seed: 7, step }), ..Rows::new(0, &tokens, &positions) };
+            let first = abacus.embed(x, rows, &mut None).slice([row..row + 1, 0..1]).squeeze_dim::<2>(0);
+            let away = |index: usize| {
+                let vector = abacus.table.val().slice_dim(0, index..index + 1);
+                (first.clone() - vector).abs().max().into_scalar::<f32>()
+            };
+            (1..24).find(|&index| away(index) < 1e-6).unwrap() - 1
+        };
+        for step in 0..50 {
+            let drawn = abacus.offset(Some(TrainingDraw { seed: 7, step }));
+            assert_eq!(raised(&[&short], 0, step), drawn);
+            assert_eq!(raised(&[&long], 0, step), drawn.min(1));
+            assert_eq!([0, 1].map(|row| raised(&[&short, &long], row, step)), [drawn, drawn.min(1)]);
+        }
     }
 
     #[test]

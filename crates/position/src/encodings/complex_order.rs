@@ -2,7 +2,8 @@
 //!
 //! For token a at position m, `real_c = r[a, c] cos(w[a, c] m + th[a, c])`, `imag_c` the same with sin (Wang et
 //! al. 2020, arXiv:1912.12333, equation 6): amplitude, frequency and phase of every token are learned, r, w,
-//! th `[vocab_size, width / 2]`. The hidden state becomes `[real | imag]`, in place of the token embedding.
+//! th `[vocab_size, width / 2]`. The hidden state becomes `[real | imag]`, in place of the token embedding, whose table only a
+//! tied head reads (`model.tied`): without one it is stored, and not counted among the model's parameters.
 //! Enters once, before the first block.
 //!
 //! The layers that follow read the two halves as channels, or, with `complex = true`, as real and imaginary part:
@@ -104,14 +105,7 @@ impl Configure for Config {
     ];
 
     fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
-        if dimensions.width % 2 == 1 {
-            return Err(Error::value(
-                "model.width",
-                dimensions.width,
-                "`complex_order` needs an even width, half of it real and half imaginary",
-            )
-            .hint(format!("use {}", dimensions.width + 1)));
-        }
+        check_even_width(Self::KIND, ", half of it real and half imaginary", dimensions)?;
         if self.complex && dimensions.head_dim % 2 == 1 {
             return Err(Error::value(
                 &format!("{section}.complex"),

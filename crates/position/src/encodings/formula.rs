@@ -18,6 +18,9 @@ use std::collections::BTreeMap;
 /// The bias where a config gives no formula.
 const ALIBI: &str = "-2^(-8*head/heads) * n";
 
+/// The usual base of rotary frequencies.
+const BASE: f64 = 10_000.0;
+
 /// Names that a bias knows beside its parameters.
 const OF_BIAS: [&str; 9] = ["n", "i", "j", "head", "heads", "layer", "layers", "L", "d"];
 /// Names that a schedule of frequencies knows; `i` is the band too.
@@ -40,7 +43,7 @@ keys! {
         /// `d`, `base` and `L`.
         pub inv_freq: Option<String> = None,
         /// `base` in `inv_freq`.
-        pub base: f64 = 10_000.0,
+        pub base: f64 = BASE,
         /// `inv_freq`: which channels make a pair.
         pub layout: Layout = Layout::Half,
         /// The learned parameters of `bias`, by name: a start, or a table.
@@ -211,6 +214,12 @@ impl Configure for Config {
 
     fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
         check_base(section, self.base)?;
+        if self.inv_freq.is_none() {
+            let given = (self.base.to_bits() != BASE.to_bits()).then(|| self.base.to_string());
+            check_without(section, "base", given, "inv_freq")?;
+            let given = (self.layout != Layout::Half).then(|| "\"interleaved\"".to_owned());
+            check_without(section, "layout", given, "inv_freq")?;
+        }
         let bias = self.read_bias(section)?;
         self.check_parameters(section, bias.as_ref(), dimensions)?;
         if let Some(bias) = &bias {

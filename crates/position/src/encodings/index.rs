@@ -13,7 +13,7 @@ keys! {
     pub struct Config {
         /// Divide the index by the length less one.
         pub normalized: bool = false,
-        /// The length to normalise by; that of the text that is read unless given.
+        /// The length to normalise by, where `normalized` says so; that of the text that is read unless given.
         pub length: Option<usize> = None,
         /// Standard deviation of the weight at the start; unless given such that the vectors of a training text are as large
         /// as token embeddings, with a root mean square of 0.02.

@@ -123,7 +123,7 @@ impl JsonSchema for EncodingConfig {
 mod tests {
     use super::*;
     use crate::positions::Positions;
-    use crate::testing::{bias, build};
+    use crate::testing::{bias, build, message_of};
     use burn::tensor::Device;
 
     #[test]
@@ -164,6 +164,24 @@ mod tests {
         };
         assert!(read("kind = \"ropee\"").ends_with("hint: did you mean `rope`?"));
         assert!(read("kind = \"rope\"\nbasis = 3.0").starts_with("unknown key `position.basis`"));
+    }
+
+    #[test]
+    fn keys_that_say_nothing_are_refused() {
+        for (kind, key, other) in [
+            ("rope", "tau = 2.5", "spacing = \"cosh\""),
+            ("rope", "fastest = 0.5", "slowest_turns"),
+            ("radix", "s = 4", "variant = \"interpolate\""),
+            ("radix", "beta_new = 16", "variant = \"convert\""),
+            ("radix", "reading = \"raw\"", "variant = \"convert\""),
+            ("recursive", "hidden = 32", "variant = \"mlp\""),
+            ("formula", "base = 100", "inv_freq"),
+            ("formula", "layout = \"interleaved\"", "inv_freq"),
+        ] {
+            let expected = format!("`position.{key}` is not allowed: it has no meaning without `{other}`");
+            let found = message_of(&format!("kind = \"{kind}\"\n{key}"));
+            assert!(found.starts_with(&expected), "{found}");
+        }
     }
 
     #[test]

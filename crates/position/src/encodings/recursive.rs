@@ -17,6 +17,9 @@ use super::learned::INIT_STD;
 use crate::prelude::*;
 use crate::table::indices;
 
+/// The usual width of the network's hidden layer.
+const HIDDEN: usize = 64;
+
 /// The form of f.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -45,7 +48,7 @@ keys! {
         /// The form of f.
         pub variant: Variant = Variant::Linear,
         /// `mlp`: width of the hidden layer.
-        pub hidden: usize = 64,
+        pub hidden: usize = HIDDEN,
         /// `mlp`: its nonlinearity.
         pub activation: Activation = Activation::Tanh,
         /// Standard deviation of `p0` at the start.
@@ -108,6 +111,8 @@ impl Configure for Config {
 
     fn validate(&self, section: &str, _dimensions: &Dimensions) -> Result<()> {
         check_positive(section, "init_std", self.init_std)?;
+        let unread = (self.variant != Variant::Mlp && self.hidden != HIDDEN).then(|| self.hidden.to_string());
+        check_without(section, "hidden", unread, "variant = \"mlp\"")?;
         check_hidden(section, self.hidden)
     }
 

@@ -132,7 +132,8 @@ impl Law {
         };
         json!({
             "description": "What multiplies q.k where a text is longer than those of the training: `log_ratio` (`log_n = true`), \
-                            `info` (InfoScale), `entropy` (by the entropy of each row), or a law with a number of its own.",
+                            `info` (InfoScale), or a law with a number of its own. `entropy` multiplies all logits by what the entropy \
+                            of each row says, at every length.",
             "anyOf": [
                 { "enum": ["log_ratio", "info", "entropy"] },
                 with("one_plus_log", "`1 + c ln s`, s the length over L (DroPE).", "c", "0.412 and 0.103 are published."),

@@ -235,7 +235,7 @@ impl JsonSchema for LogNKind {
 /// The learned part of scalable softmax (Nakanishi 2025, arXiv:2501.19399, equation 2): the logits of query i in head h
 /// are `(s_h ln N_i + b_h) z_ij`, with N the keys that the query sees.
 ///
-/// s starts at the reciprocal of the mean of ln n over `n = 1..L`, so that the factor is 1 on average; b, which the paper
+/// s starts at the reciprocal of the mean of ln n over `n = 1..L`, so that the factor is 1 on average where no window hides keys; b, which the paper
 /// finds to help in training and to harm longer texts, at 0. Neither decays.
 #[derive(Module, Debug)]
 pub struct LearnedLogN {

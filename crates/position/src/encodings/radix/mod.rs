@@ -165,6 +165,15 @@ impl Configure for Config {
         if !(self.s.is_finite() && self.s >= 1.0) {
             return Err(Error::value(&format!("{section}.s"), self.s, "it must be a number of at least 1"));
         }
+        let interpolates = self.variant == Variant::Interpolate;
+        let unread = (!interpolates && self.s > 1.0).then(|| self.s.to_string());
+        check_without(section, "s", unread, "variant = \"interpolate\"")?;
+        let convert = "variant = \"convert\"";
+        if self.variant != Variant::Convert {
+            check_without(section, "beta_new", self.beta_new.map(|base| base.to_string()), convert)?;
+            let raw = self.reading == DigitReading::Raw;
+            check_without(section, "reading", raw.then(|| "\"raw\"".to_owned()), convert)?;
+        }
         match (self.variant, self.beta_new) {
             (Variant::Convert, None) => {
                 return Err(Error::usage(format!("`{section}.beta_new` is missing"))

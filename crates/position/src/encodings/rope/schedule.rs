@@ -55,13 +55,9 @@ impl Config {
     /// Checks the keys that say the frequencies in place of the base, where `bands` is what turns of `rotated` channels.
     pub(super) fn check_schedule(&self, section: &str, bands: usize, train_length: usize) -> Result<()> {
         let key = |key: &str| format!("{section}.{key}");
-        let without = |name: &str, value: String, other: &str| {
-            let allowed = format!("it has no meaning without `{other}`");
-            Err(Error::value(&key(name), value, allowed).hint(format!("leave it out, or give `{other}` too")))
-        };
         match (self.spacing, self.tau) {
             (Spacing::Geometric, Some(tau)) => {
-                return without("tau", tau.in_toml(), "spacing = \"cosh\"");
+                return check_without(section, "tau", Some(tau.in_toml()), "spacing = \"cosh\"");
             }
             // sinh of it must be a number.
             (Spacing::Cosh, Some(Tau::Given(tau))) if !(0.0..=500.0).contains(&tau) => {
@@ -71,10 +67,8 @@ impl Config {
             _ => {}
         }
         let Some(turns) = self.slowest_turns else {
-            return match self.fastest {
-                Some(fastest) => without("fastest", fastest.to_string(), "slowest_turns"),
-                None => Ok(()),
-            };
+            let fastest = self.fastest.map(|fastest| fastest.to_string());
+            return check_without(section, "fastest", fastest, "slowest_turns");
         };
         let fastest = self.fastest.unwrap_or(1.0);
         check_positive(section, "fastest", fastest)?;

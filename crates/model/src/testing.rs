@@ -1,8 +1,9 @@
 //! What the tests of the model share.
 
-use burn::module::{Module, ModuleMapper, Param};
-use burn::tensor::{Device, Tensor};
+use burn::module::Module;
+use burn::tensor::Device;
 use longwave_position::encoding::Dimensions;
+use longwave_position::parameter::replaced;
 use longwave_position::reading::LogN;
 use longwave_position::{ExtensionConfig, Init, Lengths, PositionConfig, Reading};
 
@@ -29,13 +30,9 @@ pub(crate) fn extended(trained: &Reading, extension: &str, lengths: Lengths) -> 
 /// The same with noise on every parameter: fresh maps are so small that all keys are nearly alike, and vectors that start at 0 do
 /// nothing.
 pub(crate) fn with_noise<M: Module>(module: M, seed: u64, deviation: f64) -> M {
-    struct Noise(Init, f64, usize);
-    impl ModuleMapper for Noise {
-        fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-            self.2 += 1;
-            let noise = self.0.normal(&format!("noise {}", self.2), param.dims(), self.1).val();
-            Param::from_tensor(param.val() + noise)
-        }
-    }
-    module.map(&mut Noise(Init::new(seed, &Device::flex()), deviation, 0))
+    let init = Init::new(seed, &Device::flex());
+    replaced(module, |index, old| {
+        let noise = init.normal(&format!("noise {}", index + 1), old.dims(), deviation).val();
+        old + noise
+    })
 }

@@ -17,7 +17,9 @@ use std::sync::Arc;
 /// An encoding that adds a bias by distance and does nothing else: its [`Position`] follows from this.
 pub trait DistanceBias {
     /// As [`Position::parameters`].
-    fn parameters(&self) -> Vec<ParameterSpec>;
+    fn parameters(&self) -> Vec<ParameterSpec> {
+        Vec::new()
+    }
 
     /// The bias of a layer at distances of at least 0, `[heads, distances]`.
     fn at(&self, layer: usize, distances: &[f64], device: &Device) -> Tensor<2>;

@@ -1,4 +1,5 @@
-//! What an encoding says of each of its parameters: the axes, and how training treats it.
+//! What an encoding says of each of its parameters: the axes, and how training treats it; and the walk over the parameters of
+//! any module.
 //!
 //! - **Weight decay** pulls a parameter towards zero. That is a mild prior for a matrix or a vector of features drawn
 //!   around zero, and wrong for a number whose value means something: a slope, a gate's bias, a threshold, an angle,
@@ -16,8 +17,8 @@
 //! Every encoding lists all of its parameters ([`Position::parameters`](crate::Position::parameters)); building a model
 //! fails where one is missing.
 
-use burn::module::{Module, ModuleVisitor, Param};
-use burn::tensor::Tensor;
+use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
+use burn::tensor::{Gradients, Tensor};
 use longwave_core::{Error, Result};
 use std::borrow::Cow;
 use std::fmt;
@@ -95,9 +96,19 @@ pub fn check_listed(kind: &str, specs: &[ParameterSpec], encoding: &impl Module)
 
 /// Name and shape of every parameter of an encoding, in the order of its fields.
 pub fn shapes(encoding: &impl Module) -> Vec<(String, Vec<usize>)> {
+    let named = |(path, shape): (Vec<String>, Vec<usize>)| {
+        // The variant of an enum stands in the path, and is no part of the name.
+        let fields = path.into_iter().filter(|part| !part.starts_with(char::is_uppercase));
+        (fields.collect::<Vec<_>>().join("."), shape)
+    };
+    paths(encoding).into_iter().map(named).collect()
+}
+
+/// Path and shape of every parameter of any module, in the order of its fields. The functions below keep this order.
+pub fn paths(module: &impl Module) -> Vec<(Vec<String>, Vec<usize>)> {
     struct Lister {
         path: Vec<String>,
-        listed: Vec<(String, Vec<usize>)>,
+        listed: Vec<(Vec<String>, Vec<usize>)>,
     }
     impl ModuleVisitor for Lister {
         fn enter_module(&mut self, name: &str, _container_type: &str) {
@@ -107,14 +118,61 @@ pub fn shapes(encoding: &impl Module) -> Vec<(String, Vec<usize>)> {
             self.path.pop();
         }
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-            // The variant of an enum stands in the path, and is no part of the name.
-            let named = self.path.iter().filter(|part| !part.starts_with(char::is_uppercase));
-            let name: Vec<&str> = named.map(String::as_str).collect();
             // A model that is only counted has shapes and no memory.
-            self.listed.push((name.join("."), param.lazy_shape().to_vec()));
+            self.listed.push((self.path.clone(), param.lazy_shape().to_vec()));
         }
     }
     let mut lister = Lister { path: Vec::new(), listed: Vec::new() };
-    encoding.visit(&mut lister);
+    module.visit(&mut lister);
     lister.listed
+}
+
+/// The values of all parameters, each flattened to `[numbers]`.
+pub fn values(module: &impl Module) -> Vec<Tensor<1>> {
+    struct Values(Vec<Tensor<1>>);
+    impl ModuleVisitor for Values {
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            self.0.push(flat(param.val().inner()));
+        }
+    }
+    let mut visitor = Values(Vec::new());
+    module.visit(&mut visitor);
+    visitor.0
+}
+
+/// Takes the gradients of all parameters, each flattened; `None` for one that the loss does not reach.
+pub fn gradients(module: &impl Module, gradients: &mut Gradients) -> Vec<Option<Tensor<1>>> {
+    struct Taker<'a>(&'a mut Gradients, Vec<Option<Tensor<1>>>);
+    impl ModuleVisitor for Taker<'_> {
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            self.1.push(param.val().grad_remove(self.0).map(flat));
+        }
+    }
+    let mut visitor = Taker(gradients, Vec::new());
+    module.visit(&mut visitor);
+    visitor.1
+}
+
+/// The module with every parameter replaced: `next(index, old)` gives the new flat values.
+pub fn replaced<M: Module>(module: M, next: impl FnMut(usize, Tensor<1>) -> Tensor<1>) -> M {
+    struct Replacer<F> {
+        next: F,
+        index: usize,
+    }
+    impl<F: FnMut(usize, Tensor<1>) -> Tensor<1>> ModuleMapper for Replacer<F> {
+        fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+            let (id, old, mapper) = param.consume();
+            let (tracked, shape) = (old.is_autodiff(), old.shape());
+            let new = (self.next)(self.index, flat(old.inner())).reshape(shape);
+            self.index += 1;
+            let new = if tracked { Tensor::from_inner(new).require_grad() } else { new };
+            Param::from_mapped_value(id, new, mapper)
+        }
+    }
+    module.map(&mut Replacer { next, index: 0 })
+}
+
+fn flat<const D: usize>(x: Tensor<D>) -> Tensor<1> {
+    let numbers = x.shape().num_elements();
+    x.reshape([numbers])
 }

@@ -1,10 +1,11 @@
 //! A model's parameters as a flat list, in a fixed order, by name.
 
-use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Gradients, Tensor};
 use longwave_core::{Error, Result};
 use longwave_model::Gpt;
-use longwave_position::ParameterSpec;
+use longwave_position::parameter::{self, paths};
+
+pub use longwave_position::parameter::{replaced as replace, values};
 
 /// A parameter's place in the model, and how training treats it.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,7 +14,7 @@ pub struct Parameter {
     pub name: String,
     pub shape: Vec<usize>,
     /// Whether weight decay applies: to matrices of the model, and to what an encoding says of its own parameters
-    /// ([`ParameterSpec`]).
+    /// ([`ParameterSpec`](longwave_position::ParameterSpec)).
     pub decays: bool,
     /// The least and the largest value; an update is projected onto them.
     pub bounds: Option<[f64; 2]>,
@@ -28,10 +29,15 @@ pub struct Parameter {
 /// # Panics
 /// Never: a model is built only where its encodings list their parameters.
 pub fn list(model: &Gpt) -> Vec<Parameter> {
-    let specs = model.position.parameters().expect("checked when the model was built");
-    let mut visitor = Lister { path: Vec::new(), specs: specs.into_iter(), listed: Vec::new() };
-    model.visit(&mut visitor);
-    let mut listed = visitor.listed;
+    let mut specs = model.position.parameters().expect("checked when the model was built").into_iter();
+    let parameter = |(path, shape): (Vec<String>, Vec<usize>)| {
+        let of_encoding = path.first().is_some_and(|field| field == "position");
+        let spec = if of_encoding { specs.next() } else { None };
+        let (decays, bounds, unit) =
+            spec.map_or((shape.len() >= 2, None, 1.0), |spec| (spec.decays, spec.bounds, spec.unit));
+        Parameter { name: path.join("."), shape, decays, bounds, unit, parts: None }
+    };
+    let mut listed: Vec<Parameter> = paths(model).into_iter().map(parameter).collect();
     for (layer, block) in model.blocks.iter().enumerate() {
         for (map, parts) in block.linear_maps() {
             let name = format!("blocks.{layer}.{map}");
@@ -43,88 +49,10 @@ pub fn list(model: &Gpt) -> Vec<Parameter> {
     listed
 }
 
-/// The values of all parameters, each flattened to `[numbers]`.
-pub fn values(model: &Gpt) -> Vec<Tensor<1>> {
-    struct Values(Vec<Tensor<1>>);
-    impl ModuleVisitor for Values {
-        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-            self.0.push(flat(param.val().inner()));
-        }
-    }
-    let mut visitor = Values(Vec::new());
-    model.visit(&mut visitor);
-    visitor.0
-}
-
 /// Takes the gradients of all parameters, each flattened; zeros for one the loss does not reach.
 pub fn gradients(model: &Gpt, gradients: &mut Gradients) -> Vec<Tensor<1>> {
-    struct Taker<'a>(&'a mut Gradients, Vec<Tensor<1>>);
-    impl ModuleVisitor for Taker<'_> {
-        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-            let value = param.val();
-            let gradient = value.grad_remove(self.0).unwrap_or_else(|| value.inner().zeros_like());
-            self.1.push(flat(gradient));
-        }
-    }
-    let mut visitor = Taker(gradients, Vec::new());
-    model.visit(&mut visitor);
-    visitor.1
-}
-
-/// The model with every parameter replaced: `next(index, old)` gives the new flat values.
-pub fn replace(model: Gpt, next: impl FnMut(usize, Tensor<1>) -> Tensor<1>) -> Gpt {
-    struct Replacer<F> {
-        next: F,
-        index: usize,
-    }
-    impl<F: FnMut(usize, Tensor<1>) -> Tensor<1>> ModuleMapper for Replacer<F> {
-        fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-            let (id, old, mapper) = param.consume();
-            let (tracked, shape) = (old.is_autodiff(), old.shape());
-            let new = (self.next)(self.index, flat(old.inner())).reshape(shape);
-            self.index += 1;
-            let new = if tracked { Tensor::from_inner(new).require_grad() } else { new };
-            Param::from_mapped_value(id, new, mapper)
-        }
-    }
-    model.map(&mut Replacer { next, index: 0 })
-}
-
-fn flat<const D: usize>(x: Tensor<D>) -> Tensor<1> {
-    let numbers = x.shape().num_elements();
-    x.reshape([numbers])
-}
-
-struct Lister {
-    path: Vec<String>,
-    /// Of the parameters of the encodings that are still to come.
-    specs: std::vec::IntoIter<ParameterSpec>,
-    listed: Vec<Parameter>,
-}
-
-impl ModuleVisitor for Lister {
-    fn enter_module(&mut self, name: &str, _container_type: &str) {
-        self.path.push(name.to_owned());
-    }
-
-    fn exit_module(&mut self, _name: &str, _container_type: &str) {
-        self.path.pop();
-    }
-
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        let of_encoding = self.path.first().is_some_and(|field| field == "position");
-        let spec = if of_encoding { self.specs.next() } else { None };
-        let (decays, bounds, unit) =
-            spec.map_or((D >= 2, None, 1.0), |spec| (spec.decays, spec.bounds, spec.unit));
-        self.listed.push(Parameter {
-            name: self.path.join("."),
-            shape: param.dims().to_vec(),
-            decays,
-            bounds,
-            unit,
-            parts: None,
-        });
-    }
+    let taken = parameter::gradients(model, gradients).into_iter().zip(values(model));
+    taken.map(|(gradient, value)| gradient.unwrap_or_else(|| value.zeros_like())).collect()
 }
 
 /// The numbers of a tensor on the host; waits for the device. `what` says in the error what they are.

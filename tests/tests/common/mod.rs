@@ -21,6 +21,11 @@ use tempfile::TempDir;
 
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_longwave-under-test");
 
+/// The run of `small.toml`, and two of its checkpoints.
+pub const RUN: &str = "runs/small-0";
+pub const LAST: &str = "checkpoints/last.safetensors";
+pub const BEST: &str = "checkpoints/best.safetensors";
+
 /// A small model on a small corpus of bytes; three evaluations of two lengths.
 pub const CONFIG: &str = r#"
 name = "small"

@@ -4,10 +4,10 @@
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_core::random::Stream;
-use longwave_model::{Gpt, Pass};
+use longwave_model::{Gpt, ModelConfig, Pass};
 use longwave_position::extension::Example;
 use longwave_position::extensions::examples;
-use longwave_position::{ExtensionConfig, Lengths, PositionConfig, Reading};
+use longwave_position::{ExtensionConfig, Init, Lengths, PositionConfig, Reading};
 use longwave_train::parameters;
 
 /// A value in TOML.
@@ -23,6 +23,18 @@ pub fn position(text: &str) -> PositionConfig {
 /// The extension of a value in TOML.
 pub fn extension(text: &str) -> ExtensionConfig {
     ExtensionConfig::from_value(&value(text), "extend").unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+/// A fresh model of these lines of `[model]`, for a vocabulary and a training length.
+pub fn gpt(
+    keys: &str,
+    position: &PositionConfig,
+    [vocabulary, length]: [usize; 2],
+    seed: u64,
+    device: &Device,
+) -> Gpt {
+    let config: ModelConfig = longwave_core::config::read(&keys.parse().unwrap(), "model").unwrap();
+    Gpt::new(&config.resolve(vocabulary, length).unwrap(), position, &Init::new(seed, device)).unwrap()
 }
 
 /// Every example of every extension, for as many bands as a model has.

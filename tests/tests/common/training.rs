@@ -2,14 +2,14 @@
 
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "each test file uses a part")]
 
+use super::models;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use longwave_core::random::Stream;
 use longwave_kernels::sums_of_squares;
+use longwave_model::Gpt;
 use longwave_model::upload;
-use longwave_model::{Gpt, ModelConfig, Pass};
-use longwave_position::reading::LogN;
-use longwave_position::{Init, PositionConfig, Reading};
+use longwave_position::{PositionConfig, Reading};
 use longwave_train::optimizer::{clipping, in_units};
 use longwave_train::optimizer_state::Optimizer;
 use longwave_train::{TrainConfig, parameters};
@@ -21,7 +21,7 @@ pub const LENGTH: usize = 16;
 /// Four times L.
 pub const LONGER: usize = 4 * LENGTH;
 const BATCH: usize = 16;
-const VOCABULARY: usize = 12;
+pub const VOCABULARY: usize = 12;
 const STEPS: u64 = 64;
 
 /// The seed of the text that nothing is trained on.
@@ -53,23 +53,16 @@ pub fn position(text: &str) -> PositionConfig {
 
 /// A fresh model of two layers, 16 channels and two heads.
 pub fn model(text: &str, device: &Device) -> Gpt {
-    let config = ModelConfig { layers: Some(2), width: Some(16), heads: Some(2), ..ModelConfig::default() };
-    let resolved = config.resolve(VOCABULARY, LENGTH).unwrap();
-    Gpt::new(&resolved, &position(text), &Init::new(7, device))
-        .unwrap_or_else(|error| panic!("{text}: {error}"))
+    let keys = "layers = 2\nwidth = 16\nheads = 2";
+    models::gpt(keys, &position(text), [VOCABULARY, LENGTH], 7, device)
 }
 
 /// The loss of each token `[batch, length]` of texts that repeat four tokens over and over: what comes next
 /// stood four places back.
 pub fn losses(model: &Gpt, reading: &Reading, seed: u64, length: usize, device: &Device) -> Tensor<2> {
     let (inputs, targets) = texts(seed, length);
-    let pass = Pass {
-        tokens: upload(&inputs, [BATCH, length], device),
-        positions: &reading.layout().positions(length),
-        reading,
-        dropout: None,
-    };
-    model.nll(&pass, upload(&targets, [BATCH, length], device), 0..length)
+    let hidden = models::hidden(model, reading, upload(&inputs, [BATCH, length], device));
+    model.nll_of(hidden, upload(&targets, [BATCH, length], device), 0..length)
 }
 
 /// Inputs and targets, row after row.
@@ -134,21 +127,12 @@ impl Trained {
 
     /// Without the encoding, the same weights give other logits: it is used.
     pub fn assert_it_matters(&self) {
+        let none = model("kind = 'none'", &self.device).position;
         let model = self.model.valid();
-        let config =
-            ModelConfig { layers: Some(2), width: Some(16), heads: Some(2), ..ModelConfig::default() };
-        let dimensions = config.resolve(VOCABULARY, LENGTH).unwrap().dimensions;
-        let init = Init::new(0, &self.device);
-        let none = position("kind = 'none'").build("position", &dimensions, &init, LogN::Off).unwrap();
         let logits = |reading: &Reading| {
             let (inputs, _) = texts(UNSEEN, LENGTH);
-            let pass = Pass {
-                tokens: upload(&inputs, [BATCH, LENGTH], &self.device),
-                positions: &reading.layout().positions(LENGTH),
-                reading,
-                dropout: None,
-            };
-            numbers(model.logits(model.hidden(&pass)))
+            let tokens = upload(&inputs, [BATCH, LENGTH], &self.device);
+            numbers(model.logits(models::hidden(&model, reading, tokens)))
         };
         let (with, without) = (logits(&model.position), logits(&none));
         let moved = with.iter().zip(&without).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);

@@ -1,7 +1,7 @@
 //! Kind `bias`: what is added to the logits.
 
 use crate::build::{Text, bias_config, config, dimensions, encoding, positions, positions_of_both, with_key};
-use crate::file::{Case, Tensor, assert_close, numbers};
+use crate::file::{Case, Seen, Tensor, assert_close, numbers};
 use burn::tensor::{Device, Tensor as BurnTensor};
 use longwave_kernels::Attention;
 use longwave_position::Encoding;
@@ -25,26 +25,13 @@ pub fn check(name: &str, case: &Case) {
         let buckets = pairs(&queries, &keys).map(|(i, j)| if i < j { 0 } else { buckets(case).of(i - j) });
         outputs.compare_f64("buckets", &buckets.map(|bucket| bucket as f64).collect::<Vec<_>>());
     }
-    let visible: Vec<bool> = (0..heads).flat_map(|_| pairs(&queries, &keys)).map(|(i, j)| i >= j).collect();
-    let keep = |values: Vec<f64>| -> Vec<f64> {
-        assert_eq!(values.len(), visible.len());
-        values.into_iter().zip(&visible).filter_map(|(value, &visible)| visible.then_some(value)).collect()
-    };
+    let seen = Seen::of(case, heads);
     let found =
         if name == "grape_a" { of_q_and_k(&encoding, case) } else { found(&encoding, &queries, &keys) };
     if outputs.has("probs") {
-        let masked =
-            found.iter().zip(&visible).map(|(&bias, &seen)| if seen { bias } else { f64::NEG_INFINITY });
-        let masked: Vec<f64> = masked.collect();
-        let probabilities = masked.chunks(keys.data.len()).flat_map(|row| {
-            let largest = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            let weights: Vec<f64> = row.iter().map(|bias| (bias - largest).exp()).collect();
-            let sum: f64 = weights.iter().sum();
-            weights.into_iter().map(move |weight| weight / sum)
-        });
-        assert_close("probs", &probabilities.collect::<Vec<_>>(), &outputs.take("probs").data);
+        assert_close("probs", &seen.softmax(&found), &outputs.take("probs").data);
     }
-    assert_close("bias", &keep(found), &keep(outputs.take("bias").data));
+    assert_close("bias", &seen.keep(found), &seen.keep(outputs.take("bias").data));
     outputs.done();
 }
 
@@ -79,7 +66,7 @@ fn of_q_and_k(encoding: &Encoding, case: &Case) -> Vec<f64> {
 }
 
 /// Every query with every key.
-pub fn pairs<'a>(queries: &'a Tensor, keys: &'a Tensor) -> impl Iterator<Item = (f64, f64)> + 'a {
+fn pairs<'a>(queries: &'a Tensor, keys: &'a Tensor) -> impl Iterator<Item = (f64, f64)> + 'a {
     queries.data.iter().flat_map(|&i| keys.data.iter().map(move |&j| (i, j)))
 }
 

@@ -2,7 +2,7 @@
 
 use crate::bias;
 use crate::build::{Text, config, dimensions, encoding, positions_of_both, reading_of};
-use crate::file::{Case, Tensor, assert_close, numbers};
+use crate::file::{Case, Seen, Tensor, assert_close, numbers};
 use burn::tensor::{Device, Tensor as BurnTensor, TensorData};
 use longwave_position::Reading;
 
@@ -39,16 +39,15 @@ pub fn check(name: &str, case: &Case) {
     let text = text(case, width);
     encoding.check(&text.positions).unwrap_or_else(|error| panic!("{error}"));
     let reading = reading_of(encoding.clone(), &dimensions);
-    let visible = visible(case, heads);
+    let seen = Seen::of(case, heads);
     let mut outputs = case.outputs();
 
     let rows = text.positions.length();
     let keys = case.input("k").shape[1];
-    let found = softmax_over(&numbers(probabilities(&text, case, &reading)), rows, &visible, keys, |p| p);
+    let found = seen.shares(&numbers(probabilities(&text, case, &reading)), rows, |p, _| p);
     let logits = outputs.take("logits");
     assert_eq!(logits.shape, [heads, text.queries.len(), keys]);
-    let expected = softmax_over(&logits.data, keys, &visible, keys, f64::exp);
-    assert_close("probabilities", &found, &expected);
+    assert_close("probabilities", &found, &seen.softmax(&logits.data));
 
     if keys == rows {
         let v = case.input("v").burn::<3>().unsqueeze();
@@ -59,12 +58,9 @@ pub fn check(name: &str, case: &Case) {
         let found = BurnTensor::<3>::from_data(TensorData::new(found, [heads, count, keys]), &Device::flex());
         outputs.compare("out", found.matmul(case.input("v").burn::<3>()));
     }
-    let of_visible = |values: Vec<f64>| -> Vec<f64> {
-        values.into_iter().zip(&visible).filter_map(|(value, &visible)| visible.then_some(value)).collect()
-    };
     if outputs.has("forget_bias") {
         let bias = numbers(text.with_block(|block| bias::of_block(&encoding, block)));
-        assert_close("forget_bias", &of_visible(bias), &of_visible(outputs.take("forget_bias").data));
+        assert_close("forget_bias", &seen.keep(bias), &seen.keep(outputs.take("forget_bias").data));
     }
     if let Some(path) = encoding.get::<longwave_position::encodings::path::Path>() {
         outputs.compare("beta", path.strengths(&text.input, 0).squeeze_dim::<3>(3).squeeze_dim::<2>(0));
@@ -106,32 +102,4 @@ fn run(text: &Text, case: &Case, reading: &Reading, v: BurnTensor<4>) -> BurnTen
     let scale = 1.0 / (q.shape[2] as f64).sqrt();
     let k = padded(&k, text.positions.length());
     text.attended([q.burn::<3>().unsqueeze(), k, v], scale, reading)
-}
-
-/// Whether each query sees each key, for every head.
-fn visible(case: &Case, heads: usize) -> Vec<bool> {
-    let (queries, keys) = (case.input("q_positions").data, case.input("k_positions").data);
-    (0..heads).flat_map(|_| queries.iter().flat_map(|&i| keys.iter().map(move |&j| i >= j))).collect()
-}
-
-/// `weight` of the first `keys` of every row of `values`, over their sum among the visible ones.
-fn softmax_over(
-    values: &[f64],
-    row: usize,
-    visible: &[bool],
-    keys: usize,
-    weight: impl Fn(f64) -> f64,
-) -> Vec<f64> {
-    assert_eq!(values.len() / row, visible.len() / keys);
-    let rows = values.chunks(row).zip(visible.chunks(keys));
-    rows.flat_map(|(values, visible)| {
-        let weights: Vec<f64> = values[..keys]
-            .iter()
-            .zip(visible)
-            .map(|(&value, &visible)| if visible { weight(value) } else { 0.0 })
-            .collect();
-        let sum: f64 = weights.iter().sum();
-        weights.into_iter().map(move |weight| weight / sum)
-    })
-    .collect()
 }

@@ -122,6 +122,48 @@ impl Outputs {
     }
 }
 
+/// Which keys each query of a case sees, for every head.
+pub struct Seen {
+    seen: Vec<bool>,
+    keys: usize,
+}
+
+impl Seen {
+    pub fn of(case: &Case, heads: usize) -> Self {
+        let (queries, keys) = (case.input("q_positions").data, case.input("k_positions").data);
+        let window = case.config.get("window").and_then(Value::as_f64).unwrap_or(f64::INFINITY);
+        let of_head = |_| queries.iter().flat_map(|&i| keys.iter().map(move |&j| i >= j && i - j < window));
+        Self { seen: (0..heads).flat_map(of_head).collect(), keys: keys.len() }
+    }
+
+    /// Of numbers `[heads, queries, keys]`, those of the visible keys.
+    pub fn keep(&self, values: Vec<f64>) -> Vec<f64> {
+        assert_eq!(values.len(), self.seen.len());
+        values.into_iter().zip(&self.seen).filter_map(|(value, &seen)| seen.then_some(value)).collect()
+    }
+
+    /// The softmax of logits over the visible keys.
+    pub fn softmax(&self, logits: &[f64]) -> Vec<f64> {
+        self.shares(logits, self.keys, |logit, largest| (logit - largest).exp())
+    }
+
+    /// A weight for each visible key, from its number and the largest of its row, over the sum of these weights. A row of `values`
+    /// may go on past the keys.
+    pub fn shares(&self, values: &[f64], row: usize, weight: impl Fn(f64, f64) -> f64) -> Vec<f64> {
+        assert_eq!(values.len() / row, self.seen.len() / self.keys);
+        let rows = values.chunks(row).zip(self.seen.chunks(self.keys));
+        rows.flat_map(|(values, seen)| {
+            let visible = || values.iter().zip(seen).map(|(&value, &seen)| seen.then_some(value));
+            let largest = visible().flatten().fold(f64::NEG_INFINITY, f64::max);
+            let weights: Vec<f64> =
+                visible().map(|value| value.map_or(0.0, |value| weight(value, largest))).collect();
+            let sum: f64 = weights.iter().sum();
+            weights.into_iter().map(move |weight| weight / sum)
+        })
+        .collect()
+    }
+}
+
 pub fn numbers<const D: usize>(tensor: BurnTensor<D>) -> Vec<f64> {
     let numbers = tensor.into_data_as::<f32>().try_to_vec::<f32>().unwrap();
     numbers.into_iter().map(f64::from).collect()

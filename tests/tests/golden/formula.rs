@@ -1,8 +1,8 @@
 //! Methods of golden files, written as formulas: the formula must give what the file says.
 
-use crate::bias::{found, pairs};
+use crate::bias::found;
 use crate::build::{applied, dimensions, encoding, reading};
-use crate::file::{Case, File, assert_close, read_folder};
+use crate::file::{Case, File, Seen, assert_close, read_folder};
 use longwave_position::Lengths;
 use longwave_position::reading::LogN;
 use std::collections::BTreeMap;
@@ -44,11 +44,8 @@ fn bias(case: &Case, formula: &str, names: &[&str]) {
         .collect();
     let encoding = encoding(&config, &dimensions(heads, 4, 4 * heads), &params);
     let (queries, keys) = (case.input("q_positions"), case.input("k_positions"));
-    let seen: Vec<bool> = (0..heads).flat_map(|_| pairs(&queries, &keys)).map(|(i, j)| i >= j).collect();
-    let keep = |values: Vec<f64>| -> Vec<f64> {
-        values.into_iter().zip(&seen).filter_map(|(value, &seen)| seen.then_some(value)).collect()
-    };
-    assert_close("bias", &keep(found(&encoding, &queries, &keys)), &keep(case.outputs().take("bias").data));
+    let (seen, bias) = (Seen::of(case, heads), found(&encoding, &queries, &keys));
+    assert_close("bias", &seen.keep(bias), &seen.keep(case.outputs().take("bias").data));
 }
 
 fn extension(case: &Case, inv_freq: &str, logit_scale: Option<&str>) {

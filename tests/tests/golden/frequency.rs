@@ -1,7 +1,7 @@
 //! Kind `frequency`: angular frequencies after an extension, and the factor on cos and sin.
 
 use crate::build::{applied, dimensions};
-use crate::file::Case;
+use crate::file::{Case, Outputs};
 use burn::tensor::Device;
 use longwave_position::extensions::clip::Clip;
 use longwave_position::frequency::Frequencies;
@@ -73,14 +73,12 @@ fn check_clip(case: &Case) {
     let mut clipping = toml::toml! { kind = "clip" };
     clipping.extend(keys);
     let after = extended(&before, clipping, train, train);
-    let (before, after) = (frequencies(&before), frequencies(&after));
     let mut outputs = case.outputs();
-    outputs.compare_f64("theta", &after.inv_freq);
-    outputs.compare_f64("attention_factor", &[after.attention_factor]);
-    let weights: Vec<f64> = after.inv_freq.iter().zip(&before.inv_freq).map(|(new, old)| new / old).collect();
+    let (old, new) = (frequencies(&before), frequencies(&after));
+    let weights: Vec<f64> = new.inv_freq.iter().zip(&old.inv_freq).map(|(new, old)| new / old).collect();
     outputs.compare_f64("weights", &weights);
-    outputs.compare_f64("clipped", &[clip.clipped(before, train) as f64]);
-    outputs.done();
+    outputs.compare_f64("clipped", &[clip.clipped(old, train) as f64]);
+    compare(case, &after, outputs, &[]);
 }
 
 /// A base that is a length, or that follows from how often the slowest band turns; longer texts are read by Su's first base conversion.
@@ -89,14 +87,7 @@ fn check_length_as_base(case: &Case) {
     let rope = rope(case, given(case, &["base", "slowest_turns"]));
     let scale = case.f64("scale");
     let read = extended(&rope, toml::toml! { kind = "su_ntk_old" scale = scale }, train, train);
-    let read = frequencies(&read);
-    let turns: Vec<f64> = read.inv_freq.iter().map(|f| train as f64 * f / TAU).collect();
-    let mut outputs = case.outputs();
-    outputs.compare_f64("theta", &read.inv_freq);
-    outputs.compare_f64("attention_factor", &[read.attention_factor]);
-    outputs.compare_f64("base", &[read.base]);
-    outputs.compare_f64("turns", &turns);
-    outputs.done();
+    compare(case, &read, case.outputs(), &["base", "turns"]);
 }
 
 /// Bands between two ends; longer texts are read with `YaRN`'s factor on the logits.
@@ -108,12 +99,7 @@ fn check_both_ends(case: &Case) {
         factor.insert("scale".to_owned(), Value::Float(scale));
     }
     let read = extended(&rope, factor, train, (scale * train as f64) as usize);
-    let read = frequencies(&read);
-    let mut outputs = case.outputs();
-    outputs.compare_f64("theta", &read.inv_freq);
-    outputs.compare_f64("attention_factor", &[read.attention_factor]);
-    outputs.compare_f64("bands", &[read.inv_freq.iter().filter(|f| **f > 0.0).count() as f64]);
-    outputs.done();
+    compare(case, &read, case.outputs(), &["bands"]);
 }
 
 fn check_spacing(case: &Case) {
@@ -125,15 +111,10 @@ fn check_spacing(case: &Case) {
     let mut told = keys.clone();
     told.insert("tau".to_owned(), Value::Float(tau));
     let (read, told) = (rope(case, keys), rope(case, told));
-    let (read, told) = (frequencies(&read), frequencies(&told));
-    for (one, other) in read.inv_freq.iter().zip(&told.inv_freq) {
+    for (one, other) in frequencies(&read).inv_freq.iter().zip(&frequencies(&told).inv_freq) {
         assert!((one / other - 1.0).abs() < 1e-9, "tau: {one} and {other}");
     }
-    let exponents: Vec<f64> = read.inv_freq.iter().map(|f| -f.ln() / case.f64("base").ln()).collect();
-    outputs.compare_f64("theta", &read.inv_freq);
-    outputs.compare_f64("attention_factor", &[read.attention_factor]);
-    outputs.compare_f64("phi", &exponents);
-    outputs.done();
+    compare(case, &read, outputs, &["phi"]);
 }
 
 /// The keys of a case as they stand in a `config.json` of another program.
@@ -149,12 +130,7 @@ fn check_rope_parameters(case: &Case) {
         },
     });
     let (rope, train) = (rope(case, given(case, &["base"])), case.usize("L"));
-    let reading = extended(&rope, config.to_string(), train, train);
-    let frequencies = frequencies(&reading);
-    let mut outputs = case.outputs();
-    outputs.compare_f64("theta", &frequencies.inv_freq);
-    outputs.compare_f64("attention_factor", &[frequencies.attention_factor]);
-    outputs.done();
+    compare(case, &extended(&rope, config.to_string(), train, train), case.outputs(), &[]);
 }
 
 /// The same, with keys of the model and of the extension that are true.
@@ -165,22 +141,31 @@ fn check_reading(name: &str, case: &Case, of_model: &[&str], of_extension: &[&st
     let rope = rope(case, keys);
     let config = extension(name, case, &[], of_extension);
     let length = case.config.get("length").map_or(train, |_| case.usize("length"));
-    let reading = extended(&rope, config, train, length);
-    let frequencies = frequencies(&reading);
-    let mut outputs = case.outputs();
-    outputs.compare_f64("theta", &frequencies.as_read());
+    compare(case, &extended(&rope, config, train, length), case.outputs(), &[]);
+}
+
+/// Compares what is left of a case's outputs with a reading's frequencies; it must list all of `must`.
+fn compare(case: &Case, reading: &Reading, mut outputs: Outputs, must: &[&str]) {
+    let (read, train) = (frequencies(reading), case.f64("L"));
+    let theta = read.as_read();
+    outputs.compare_f64("theta", &theta);
     // Where nothing is added to q.k, a temperature t is a factor 1 / sqrt(t) on cos and sin of q and k.
     let temperature = reading.layer(0).temperature.of_head(0);
-    outputs.compare_f64("attention_factor", &[frequencies.attention_factor / temperature.sqrt()]);
-    if outputs.has("base") {
-        outputs.compare_f64("base", &[frequencies.base]);
-    }
-    if outputs.has("wavelengths") {
-        let wavelengths: Vec<f64> = frequencies.as_read().iter().map(|f| TAU / f).collect();
-        outputs.compare_f64("wavelengths", &wavelengths);
+    outputs.compare_f64("attention_factor", &[read.attention_factor / temperature.sqrt()]);
+    let each = |of: &dyn Fn(f64) -> f64| theta.iter().map(|&f| of(f)).collect::<Vec<_>>();
+    for (name, values) in [
+        ("base", vec![read.base]),
+        ("turns", each(&|f| train * f / TAU)),
+        ("bands", vec![theta.iter().filter(|f| **f > 0.0).count() as f64]),
+        ("wavelengths", each(&|f| TAU / f)),
+        ("phi", each(&|f| -f.ln() / read.base.ln())),
+    ] {
+        if outputs.has(name) || must.contains(&name) {
+            outputs.compare_f64(name, &values);
+        }
     }
     if outputs.has("angles") {
-        let angles: Vec<f64> = frequencies.angles(&case.input("positions").data).collect();
+        let angles: Vec<f64> = read.angles(&case.input("positions").data).collect();
         outputs.compare_f64("angles", &angles);
     }
     outputs.done();

@@ -1,8 +1,8 @@
 //! Kind `logits`: scores before the softmax, every scale included, and the attention output.
 
 use crate::build::{Text, dimensions, identity, positions, reading, with_params};
-use crate::file::{Case, Outputs, Tensor, assert_close};
-use burn::tensor::{Device, Tensor as BurnTensor, activation::softmax};
+use crate::file::{Case, Outputs, Seen, Tensor, assert_close};
+use burn::tensor::{Device, Tensor as BurnTensor};
 use longwave_model::ModelConfig;
 use longwave_model::attention::Attention;
 use longwave_model::complex_weights::WeightKind;
@@ -107,17 +107,16 @@ fn adaptive_entmax(case: &Case) {
     };
     outputs.compare("out", attended(&v, alpha));
     outputs.compare("probs", attended(&identity, alpha));
-    same_probabilities(&outputs.take("logits"), attended(&identity, 1.0), queries, case);
+    same_probabilities(&outputs.take("logits"), attended(&identity, 1.0), case);
     outputs.done();
 }
 
 /// Compares output and probabilities.
 fn compare([q, k, v]: [BurnTensor<4>; 3], scale: f64, case: &Case, reading: &Reading, mut outputs: Outputs) {
-    let [_, heads, queries, _] = q.dims();
-    let length = k.dims()[2];
+    let (heads, length) = (q.dims()[1], k.dims()[2]);
     let attended = |v| run([q.clone(), k.clone(), v], scale, case, reading);
     outputs.compare("out", attended(v));
-    same_probabilities(&outputs.take("logits"), attended(identity(heads, length)), queries, case);
+    same_probabilities(&outputs.take("logits"), attended(identity(heads, length)), case);
     outputs.done();
 }
 
@@ -167,22 +166,9 @@ fn run(qkv: [BurnTensor<4>; 3], scale: f64, case: &Case, reading: &Reading) -> B
 
 /// The softmax of the expected logits over the visible keys must be the probabilities found: a softmax
 /// hides nothing but a constant per row.
-fn same_probabilities(logits: &Tensor, found: BurnTensor<3>, queries: usize, case: &Case) {
-    let [heads, _, length] = logits.shape[..] else { panic!("logits {:?}", logits.shape) };
-    let positions = case.input("k_positions").data;
-    let window = case.config.get("window").and_then(serde_json::Value::as_f64).unwrap_or(f64::INFINITY);
-    let hides = |row: usize, key: usize| {
-        let query = length - queries + row;
-        key > query || positions[query] - positions[key] >= window
-    };
-    let hidden: Vec<f32> = (0..heads)
-        .flat_map(|_| (0..queries).flat_map(|row| (0..length).map(move |key| (row, key))))
-        .map(|(row, key)| if hides(row, key) { f32::NEG_INFINITY } else { 0.0 })
-        .collect();
-    let hidden = BurnTensor::<3>::from_data(
-        burn::tensor::TensorData::new(hidden, [heads, queries, length]),
-        &Device::flex(),
-    );
-    let expected = softmax(logits.burn::<3>() + hidden, 2);
-    assert_close("probabilities", &crate::file::numbers(found), &crate::file::numbers(expected));
+fn same_probabilities(logits: &Tensor, found: BurnTensor<3>, case: &Case) {
+    // Attention hides by place, the softmax by position.
+    assert!(case.input("k_positions").data.is_sorted_by(|one, next| one < next));
+    let expected = Seen::of(case, logits.shape[0]).softmax(&logits.data);
+    assert_close("probabilities", &crate::file::numbers(found), &expected);
 }

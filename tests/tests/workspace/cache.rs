@@ -3,12 +3,11 @@
 
 use crate::common::models::{self, distance, extensions, noisy};
 use burn::tensor::{Device, Int, Tensor};
-use longwave_model::config::{AttentionGate, CanonPlace};
-use longwave_model::{Cache, Gpt, ModelConfig};
+use longwave_model::{Cache, Gpt};
 use longwave_position::encodings::every;
 use longwave_position::layout::TextLayout;
 use longwave_position::reading::AttentionKind;
-use longwave_position::{Init, Lengths, Reading};
+use longwave_position::{Lengths, Reading};
 
 const TRAIN: usize = 16;
 const LENGTH: usize = 40;
@@ -38,14 +37,12 @@ fn encodings() -> Vec<String> {
 
 /// A model whose every parameter is its initial one and some noise, so that none is without effect.
 fn model(position: &str) -> Gpt {
-    model_of(position, ModelConfig::default())
+    model_of(position, "")
 }
 
-fn model_of(position: &str, config: ModelConfig) -> Gpt {
-    let config =
-        ModelConfig { layers: Some(2), width: Some(32), heads: Some(4), kv_heads: Some(2), ..config };
-    let init = Init::new(0, &Device::flex());
-    noisy(Gpt::new(&config.resolve(16, TRAIN).unwrap(), &models::position(position), &init).unwrap(), 3, 0.1)
+fn model_of(position: &str, keys: &str) -> Gpt {
+    let keys = format!("layers = 2\nwidth = 32\nheads = 4\nkv_heads = 2\n{keys}");
+    noisy(models::gpt(&keys, &models::position(position), [16, TRAIN], 0, &Device::flex()), 3, 0.1)
 }
 
 fn tokens(length: usize) -> Tensor<2, Int> {
@@ -99,13 +96,12 @@ fn every_kind_of_attention_reads_the_same_in_pieces() {
         "attention = { kind = 'lssar', power = 3 }",
     ];
     for keys in kinds {
-        let config: ModelConfig = longwave_core::config::read(&keys.parse().unwrap(), "model").unwrap();
         let mut read = 0;
         for encoding in ["'none'", "'rope'", "'alibi'", "['t5', 'rope']", "'fox'", "'deberta'", "'dape'"] {
             if keys.contains("linear") && !["'none'", "'rope'"].contains(&encoding) {
                 continue;
             }
-            let model = model_of(encoding, config.clone());
+            let model = model_of(encoding, keys);
             let softmax = model.position.clone().with_attention(AttentionKind::Softmax).unwrap();
             let whole = in_one(&model, &model.position, LENGTH);
             assert!(distance(whole, in_one(&model, &softmax, LENGTH)) > 1e-3, "{keys}, {encoding}");
@@ -125,20 +121,13 @@ fn every_kind_of_attention_reads_the_same_in_pieces() {
 
 #[test]
 fn gates_norms_and_convolutions_read_the_same_in_pieces() {
-    let plain = ModelConfig::default();
-    let parts = [
-        ModelConfig {
-            attention_gate: AttentionGate::Channel,
-            attention_gate_bias: true,
-            norm_attention_output: true,
-            ..plain.clone()
-        },
-        ModelConfig { canon: vec![CanonPlace::FeedForward, CanonPlace::Attention], ..plain },
-    ];
     let segments = models::extension("'segments'");
-    for config in parts {
+    for keys in [
+        "attention_gate = 'channel'\nattention_gate_bias = true\nnorm_attention_output = true",
+        "canon = ['feed_forward', 'attention']",
+    ] {
         for encoding in ["'rope'", "'fox'", "{ kind = 'complex_order', complex = true }"] {
-            let model = model_of(encoding, config.clone());
+            let model = model_of(encoding, keys);
             let cut = segments.apply(&model.position, LENGTHS).unwrap();
             for reading in [&model.position, &cut] {
                 let off = distance(in_one(&model, reading, LENGTH), in_pieces(&model, reading, &PIECES));

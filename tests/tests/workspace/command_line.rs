@@ -1,9 +1,7 @@
 //! Arguments in the forms that a user tries first, and paths that lead nowhere.
 
-use crate::common::{self, CONFIG, Project};
+use crate::common::{self, CONFIG, Project, RUN};
 use std::fs;
-
-const RUN: &str = "runs/small-0";
 
 fn refused(project: &Project, arguments: &[&str], part: &str) {
     project.refuses(2, arguments, &[part]);
@@ -179,6 +177,10 @@ fn a_path_that_leads_nowhere_ends_with_2_and_makes_nothing() {
         ),
         (&["eval", RUN, "--tokens", "runs/small-0/results.jsonl"], "is a file of the run"),
         (&["eval", RUN, "--lengths", "32", "--set", "lengths=64"], "both say what `lengths` is"),
+        (
+            &["eval", RUN, "--checkpoint", "last", "--set", "checkpoints=best"],
+            "`--checkpoint` and `--set checkpoints=best` both say what `checkpoints` is",
+        ),
         (
             &["train", "small.toml", "--set", "train.steps=5\ntrain.length=32"],
             "holds more than one assignment",

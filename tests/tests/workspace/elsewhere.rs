@@ -1,12 +1,10 @@
 //! `--out` of commands: everything is written into another folder, which is none of something else, and a run that is read-only stays as it is.
 
-use crate::common::{Project, files};
+use crate::common::{Project, RUN, files};
 use longwave_core::file::sha256_of;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-
-const RUN: &str = "runs/small-0";
 
 /// The hashes of all files below a folder, by path.
 fn hashes(folder: &Path) -> BTreeMap<String, String> {

@@ -2,6 +2,7 @@
 
 use crate::common::{Project, set};
 use serde_json::{Value, json};
+use std::sync::OnceLock;
 
 const EXPLAIN: [&str; 3] = ["explain", "--device", "cpu"];
 
@@ -11,6 +12,12 @@ const EVALUATE: &str = "evaluate=[{ lengths = [\"L\", \"4L\"] }]";
 fn train(project: &Project, position: &str, seed: u64) {
     let (position, seed) = (format!("position={position}"), format!("seed={seed}"));
     project.train(&set(&[&position, &seed, EVALUATE]));
+}
+
+/// The run of `rope` that most tests look at, in a folder of its own.
+fn rope() -> Project {
+    static TRAINED: OnceLock<Project> = OnceLock::new();
+    Project::copy_of(&TRAINED, |project| train(project, "{ kind = \"rope\" }", 0))
 }
 
 fn explained(project: &Project, arguments: &[&str]) -> Value {
@@ -29,6 +36,13 @@ fn value(explained: &Value, diagnostic: &str, length: u64) -> f64 {
     found.unwrap_or_else(|| panic!("{diagnostic} at {length}"))["value"].as_f64().unwrap()
 }
 
+/// The band at the base of 10,000 whose cosine varies most over distances below `count`.
+fn predicted(explained: &Value, count: f64) -> f64 {
+    let here = |it: &&Value| it["diagnostic"] == "key_norm" && it["layer"].is_null() && it["length"] == 32;
+    let bands = explained["findings"].as_array().unwrap().iter().filter(here).count();
+    bands as f64 * (count / 3.657_21).ln() / 10_000_f64.ln()
+}
+
 /// What the program says at last, without the device and the progress before.
 fn refused(project: &Project, arguments: &[&str]) -> String {
     let text = project.refused(2, &[&EXPLAIN[..], arguments].concat());
@@ -37,8 +51,7 @@ fn refused(project: &Project, arguments: &[&str]) -> String {
 
 #[test]
 fn a_run_is_explained_in_sentences_tables_and_files() {
-    let project = Project::new();
-    train(&project, "{ kind = \"rope\" }", 0);
+    let project = rope();
     let outcome = project.ok(&[&EXPLAIN[..], &["runs/small-0"]].concat());
     let sentences: Vec<&str> = outcome.stdout.lines().take_while(|line| line.starts_with("- ")).collect();
     assert_eq!(sentences.len(), 5, "{}", outcome.stdout);
@@ -72,15 +85,7 @@ fn a_run_is_explained_in_sentences_tables_and_files() {
     assert_eq!(kept, printed);
     assert_eq!((value(&kept, "unseen_angles", 32), value(&kept, "baseline_change", 32)), (0.0, 0.0));
     assert!(value(&kept, "unseen_angles", 256) > 0.05 && value(&kept, "beyond_length", 256) > 0.1);
-    // 16 bands at the base of 10,000 and L = 32.
-    let predicted = 4.0 * (32.0_f64 / 3.657_21).ln() / 10_000_f64.ln();
-    let bands = kept["findings"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter(|it| it["diagnostic"] == "key_norm" && it["layer"].is_null() && it["length"] == 32)
-        .count();
-    assert!((value(&kept, "predicted_band", 32) - predicted * bands as f64 / 4.0).abs() < 1e-9);
+    assert!((value(&kept, "predicted_band", 32) - predicted(&kept, 32.0)).abs() < 1e-9);
     // A training that goes on is no longer the one that was explained.
     let more = set(&["train.steps=8", "position={ kind = \"rope\" }", EVALUATE]);
     project.train(&[&["--resume"], &more[..]].concat());
@@ -90,8 +95,7 @@ fn a_run_is_explained_in_sentences_tables_and_files() {
 
 #[test]
 fn readings_of_one_kind_are_told_apart() {
-    let project = Project::new();
-    train(&project, "{ kind = \"rope\" }", 0);
+    let project = rope();
     let bands = |keep: f64| format!("{{ kind = \"bands\", keep = {keep} }}");
     let explain = |extend: &[String]| {
         let mut arguments = vec!["runs/small-0", "--lengths", "L,4L"];
@@ -158,45 +162,33 @@ fn seeds_are_averaged_and_other_runs_are_refused() {
 
 #[test]
 fn a_run_and_its_twin_are_no_two_seeds() {
-    let project = Project::new();
-    train(&project, "{ kind = \"rope\" }", 0);
+    let project = rope();
     let rope = "position={ kind = \"rope\", base = 100.0 }";
     project.train(&set(&[rope, "model.layers=1", "name=other", "seed=1", "evaluate=[]"]));
     insta::assert_snapshot!(refused(&project, &["runs/small-0", "runs/small-0"]));
     insta::assert_snapshot!(refused(&project, &["runs/small-0", "runs/other-1"]));
 }
 
+/// Of drawn positions; eval's `shown` and position's `sampling::shown` hold what each kind of them shows.
 #[test]
 fn distances_that_training_drew_are_no_unseen_ones() {
     let project = Project::new();
-    for (name, positions) in [
-        ("randpos", "{ kind = \"randpos\", max_position = \"8L\" }"),
-        ("pose", "{ kind = \"pose\", max_position = \"8L\" }"),
-        ("float", "{ kind = \"float\", span = \"8L\" }"),
-    ] {
-        let evaluate =
-            "evaluate=[{ protocol = \"diagnostics\", lengths = [\"L\", \"8L\"], windows_per_document = 1 }]";
-        let (positions, named) = (format!("train.positions={positions}"), format!("name={name}"));
-        project.train(&set(&[&positions, &named, "position={ kind = \"rope\" }", evaluate]));
-        let found = explained(&project, &[&format!("runs/{name}-0"), "--lengths", "L,8L"]);
-        for length in [32, 256] {
-            for diagnostic in ["unseen_angles", "unseen_pairs"] {
-                let share = value(&found, diagnostic, length);
-                assert!(share.abs() < 1e-12, "{name}: {diagnostic} at {length} is {share}");
-            }
+    let evaluate =
+        "evaluate=[{ protocol = \"diagnostics\", lengths = [\"L\", \"8L\"], windows_per_document = 1 }]";
+    let positions = "train.positions={ kind = \"randpos\", max_position = \"8L\" }";
+    project.train(&set(&[positions, "position={ kind = \"rope\" }", evaluate]));
+    let found = explained(&project, &["runs/small-0", "--lengths", "L,8L"]);
+    for length in [32, 256] {
+        for diagnostic in ["unseen_angles", "unseen_pairs"] {
+            let share = value(&found, diagnostic, length);
+            assert!(share.abs() < 1e-12, "{diagnostic} at {length} is {share}");
         }
-        let bands = found["findings"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .filter(|it| it["diagnostic"] == "key_norm" && it["layer"].is_null() && it["length"] == 32);
-        // cos(n theta) varies most over the 256 positions that were drawn from.
-        let predicted = bands.count() as f64 * (256.0_f64 / 3.657_21).ln() / 10_000_f64.ln();
-        assert!((value(&found, "predicted_band", 256) - predicted).abs() < 1e-9, "{name}");
-        let rows: Vec<Value> = project.rows(&format!("runs/{name}-0/results.jsonl"));
-        let unseen: Vec<f64> = rows.iter().filter_map(|row| row["unseen_angles"].as_f64()).collect();
-        assert!(unseen.len() >= 2 && unseen.iter().all(|share| *share == 0.0), "{name}: {unseen:?}");
     }
+    // There are 256 positions to draw from.
+    assert!((value(&found, "predicted_band", 256) - predicted(&found, 256.0)).abs() < 1e-9);
+    let rows: Vec<Value> = project.rows("runs/small-0/results.jsonl");
+    let unseen: Vec<f64> = rows.iter().filter_map(|row| row["unseen_angles"].as_f64()).collect();
+    assert!(unseen.len() >= 2 && unseen.iter().all(|share| *share == 0.0), "{unseen:?}");
 }
 
 #[test]
@@ -204,25 +196,19 @@ fn a_longer_stage_shows_longer_distances() {
     let project = Project::new();
     let stage = "stage=[{ length = \"4L\", steps = 2, batch_tokens = 256 }]";
     project.train(&["--set", "position={ kind = \"rope\" }", "--set", stage, "--set", "evaluate=[]"]);
-    let bands = |found: &Value| {
-        let here =
-            |it: &&Value| it["diagnostic"] == "key_norm" && it["layer"].is_null() && it["length"] == 32;
-        found["findings"].as_array().unwrap().iter().filter(here).count() as f64
-    };
     for (checkpoint, trained) in [("stage-0", 32.0), ("last", 128.0)] {
         let lengths = ["--lengths", "L,4L,8L", "--checkpoint", checkpoint];
         let found = explained(&project, &[&["runs/small-0"], &lengths[..]].concat());
         assert_eq!(value(&found, "unseen_pairs", 128) == 0.0, trained >= 128.0, "{checkpoint}");
         assert!(value(&found, "unseen_pairs", 256) > 0.1, "{checkpoint}");
-        let predicted = bands(&found) * (trained / 3.657_21_f64).ln() / 10_000_f64.ln();
-        assert!((value(&found, "predicted_band", 32) - predicted).abs() < 1e-9, "{checkpoint}");
+        let off = value(&found, "predicted_band", 32) - predicted(&found, trained);
+        assert!(off.abs() < 1e-9, "{checkpoint}: {off}");
     }
 }
 
 #[test]
 fn what_cannot_be_explained_is_said() {
-    let project = Project::new();
-    train(&project, "{ kind = \"rope\" }", 0);
+    let project = rope();
     insta::assert_snapshot!(refused(&project, &["runs/nothing"]));
     insta::assert_snapshot!(refused(
         &project,
@@ -263,8 +249,7 @@ fn a_memory_has_no_receptive_field_and_a_mixed_stack_says_whose_attention_it_cou
 
 #[test]
 fn other_text_shorter_lengths_and_a_reading_that_is_listed_twice_are_read() {
-    let project = Project::new();
-    train(&project, "{ kind = \"rope\" }", 0);
+    let project = rope();
     let twice = explained(&project, &["runs/small-0", "--lengths", "L/2,L", "--extend", "yarn,yarn"]);
     assert_eq!(twice["extend"], json!(["yarn"]));
     let once = explained(&project, &["runs/small-0", "--lengths", "L/2,L", "--extend", "yarn"]);

@@ -1,11 +1,11 @@
-//! One flipped bit anywhere in an export, in rows, in metrics or in a token cache is noticed, or changes nothing.
+//! One flipped bit anywhere in an export, in rows, in metrics, in a checkpoint or in a token cache is noticed, or changes nothing.
 //!
 //! `LONGWAVE_FLIPS=10000 cargo test --package longwave-tests --test workspace flips:: -- --nocapture` samples as many of an export, of
-//! rows, of metrics and of a cache, and prints how many were noticed and why the others are harmless; checkpoints are in `integrity`.
+//! rows, of metrics, of a checkpoint and of a cache, and prints how many were noticed and why the others are harmless.
 
 #![allow(clippy::print_stdout, reason = "counts, for who runs the long form")]
 
-use crate::common::{Project, files};
+use crate::common::{Project, RUN, files};
 use burn::tensor::Device;
 use longwave_core::random::Stream;
 use longwave_core::sealed_line;
@@ -13,11 +13,10 @@ use longwave_data::{Dataset, Split};
 use longwave_eval::row::read_rows;
 use longwave_experiment::Config;
 use longwave_train::FileScaling;
+use longwave_train::checkpoint::Checkpoint;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-
-const RUN: &str = "runs/small-0";
 
 /// What a reader makes of a damaged file.
 enum Found {
@@ -40,23 +39,28 @@ fn why_harmless(whole: &[u8], place: usize) -> Option<&'static str> {
     (name..name + "\"checksum\"".len()).contains(&place).then_some("in the name of a checksum")
 }
 
-/// Flips one bit of a file at a time, and puts the file back: a share of the flips that are asked for, `files` of which share them.
-/// `read` gives what is found, or in words what has changed.
-fn check(
-    what: &str,
-    files: usize,
-    path: &Path,
-    read: &mut dyn FnMut() -> Result<Found, String>,
-) -> [usize; 2] {
-    let asked = std::env::var("LONGWAVE_FLIPS").ok().map(|flips| flips.parse::<usize>().unwrap());
-    let flips = asked.map_or(40, |flips| flips.div_ceil(files));
+/// What a reader finds, or in words what has changed.
+type Read<'a> = &'a mut dyn FnMut() -> Result<Found, String>;
+
+/// Flips a file's share of the bits that are asked for; `files` of them share these.
+fn check(what: &str, files: usize, path: &Path, read: Read<'_>) -> [usize; 2] {
+    check_some(what, asked(40, files), usize::MAX, path, read)
+}
+
+fn asked(default: usize, files: usize) -> usize {
+    std::env::var("LONGWAVE_FLIPS").map_or(default, |flips| flips.parse::<usize>().unwrap().div_ceil(files))
+}
+
+/// Flips one bit of a file at a time, every third one among the first `head` bytes, and puts the file back.
+fn check_some(what: &str, flips: usize, head: usize, path: &Path, read: Read<'_>) -> [usize; 2] {
     let whole = fs::read(path).unwrap();
     let mut stream = Stream::new(3, what, 0);
     let [mut noticed, mut harmless] = [0; 2];
     let mut changed = Vec::new();
     let mut reasons = BTreeMap::new();
-    for _ in 0..flips {
-        let (place, bit) = (stream.below(whole.len() as u64) as usize, stream.below(8));
+    for index in 0..flips {
+        let size = if index.is_multiple_of(3) { whole.len().min(head) } else { whole.len() };
+        let (place, bit) = (stream.below(size as u64) as usize, stream.below(8));
         let mut damaged = whole.clone();
         damaged[place] ^= 1 << bit;
         fs::write(path, &damaged).unwrap();
@@ -113,6 +117,25 @@ fn of_rows_and_metrics() {
         let is_same = sealed && text.lines().count() == lines;
         Ok(if is_same { Found::Same } else { Found::Noticed })
     });
+}
+
+#[test]
+fn of_a_checkpoint() {
+    let project = Project::new();
+    project.train(&["--set", "train.checkpoint_every=2"]);
+    let path = project.path(&format!("{RUN}/checkpoints/last.safetensors"));
+    let whole = Checkpoint::load(&path).unwrap();
+    // The header is small.
+    let header = 8 + u64::from_le_bytes(fs::read(&path).unwrap()[..8].try_into().unwrap()) as usize;
+    let mut read = || match Checkpoint::load(&path) {
+        Err(error) => {
+            assert!(error.message().contains("last.safetensors") && error.hint_text().is_some(), "{error}");
+            Ok(Found::Noticed)
+        }
+        Ok(found) if found.meta == whole.meta && found.parameters() == whole.parameters() => Ok(Found::Same),
+        Ok(_) => Err("another checkpoint".to_owned()),
+    };
+    assert_eq!(check_some("checkpoint", asked(300, 1), header, &path, &mut read)[1], 0);
 }
 
 /// All files below a folder, with what they hold.

@@ -2,14 +2,11 @@
 //! planned so.
 
 use crate::common::trainer::{metrics, train_until};
-use crate::common::{Project, same, set};
+use crate::common::{BEST, LAST, Project, RUN, same, set};
 use longwave_train::{Checkpoint, Outcome};
 use std::collections::BTreeMap;
 
 const PEAK: f64 = 3e-3;
-const LAST: &str = "checkpoints/last.safetensors";
-const BEST: &str = "checkpoints/best.safetensors";
-const RUN: &str = "runs/small-0";
 
 fn close(is: f64, expected: f64, step: usize) {
     assert!((is - expected).abs() < 1e-15, "step {step}: {is}, and not {expected}");

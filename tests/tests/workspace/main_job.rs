@@ -3,11 +3,9 @@
 
 use crate::common;
 use crate::common::trainer::metrics;
-use crate::common::{Project, row_of, set};
+use crate::common::{Project, RUN, row_of, set};
 use longwave_eval::{ResultRow, Split};
 use serde_json::Value;
-
-const RUN: &str = "runs/small-0";
 
 #[test]
 fn train_writes_the_runs_folder_and_prints_the_table() {

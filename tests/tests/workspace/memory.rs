@@ -13,12 +13,10 @@ const LENGTH: usize = 3 * SEGMENT;
 const VOCABULARY: usize = 40;
 
 fn model(layers: usize, memory: usize, device: &Device) -> Gpt {
-    let config =
-        ModelConfig { layers: Some(layers), width: Some(32), heads: Some(4), ..ModelConfig::default() };
     let position = models::position(&format!("{{ kind = 'xlnet', memory = {memory} }}"));
     assert_eq!(position.name(), "transformer_xl");
-    let resolved = config.resolve(VOCABULARY, SEGMENT).unwrap();
-    Gpt::new(&resolved, &position, &Init::new(0, device)).unwrap()
+    let keys = format!("layers = {layers}\nwidth = 32\nheads = 4");
+    models::gpt(&keys, &position, [VOCABULARY, SEGMENT], 0, device)
 }
 
 fn tokens(change: Option<usize>, device: &Device) -> Tensor<2, Int> {
@@ -104,11 +102,7 @@ fn no_gradient_flows_into_the_memory() {
         (keys - keys_alone).abs().max().into_scalar::<f32>() > 1e-4,
         "the maps of keys learn from what is kept"
     );
-    let reading = long(&model);
-    let positions = Positions::range(0..2 * SEGMENT);
-    let whole = text.clone().slice_dim(1, 0..2 * SEGMENT);
-    let whole =
-        model.hidden(&Pass { tokens: whole, positions: &positions, reading: &reading, dropout: None });
+    let whole = hidden(&model, &long(&model), text.clone().slice_dim(1, 0..2 * SEGMENT));
     assert!(gradients(whole.slice_dim(1, SEGMENT..2 * SEGMENT)).0 > 1e-6, "one long reading does reach it");
 }
 

@@ -2,11 +2,9 @@
 
 #![allow(clippy::float_cmp, reason = "the same number, not a near one")]
 
-use crate::common::{self, Project, row_of, trainer};
+use crate::common::{self, Project, RUN, row_of, trainer};
 use longwave_eval::{LastSeen, Protocol, ResultRow, Split};
 use serde_json::Value;
-
-const RUN: &str = "runs/small-0";
 
 /// Evaluates the run, which must succeed, and gives the rows.
 fn eval(project: &Project, more: &[&str]) -> Vec<ResultRow> {

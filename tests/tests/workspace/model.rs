@@ -3,13 +3,11 @@
 use crate::common::models::{self, distance};
 use burn::tensor::{Device, Int, Tensor};
 use longwave_core::Error;
-use longwave_model::config::NamedSize;
-use longwave_model::{Gpt, ModelConfig, Pass};
+use longwave_model::{Gpt, Pass};
 use longwave_position::encoding::{Geometry, PositionMap, Selector};
 use longwave_position::encodings;
-use longwave_position::reading::LogNKind;
 use longwave_position::sampling::TrainingPositions;
-use longwave_position::{Dimensions, Init, Lengths, PositionConfig, Positions, Reading};
+use longwave_position::{Lengths, Positions, Reading};
 use longwave_train::parameters;
 
 const LENGTH: usize = 24;
@@ -30,10 +28,8 @@ fn all() -> Vec<&'static str> {
 }
 
 fn model(position: &str) -> Gpt {
-    let config = ModelConfig { size: NamedSize::Nano, ..ModelConfig::default() };
     let quoted = if position.starts_with('{') { position.to_owned() } else { format!("'{position}'") };
-    let position = models::position(&quoted);
-    Gpt::new(&config.resolve(50, LENGTH).unwrap(), &position, &Init::new(0, &Device::flex())).unwrap()
+    models::gpt("size = 'nano'", &models::position(&quoted), [50, LENGTH], 0, &Device::flex())
 }
 
 fn tokens(change: Option<usize>) -> Tensor<2, Int> {
@@ -99,12 +95,8 @@ fn a_relative_encoding_does_not_see_where_the_text_begins() {
 
 #[test]
 fn trained_log_n_counts_rows_where_positions_are_drawn() {
-    let config = ModelConfig { size: NamedSize::Nano, log_n: LogNKind::Fixed, ..ModelConfig::default() };
-    let resolved = config.resolve(50, LENGTH).unwrap();
-    let model = |kind: &str| {
-        let position = PositionConfig::from_value(&kind.into(), "position").unwrap();
-        Gpt::new(&resolved, &position, &Init::new(0, &Device::flex())).unwrap()
-    };
+    let keys = "size = 'nano'\nlog_n = true";
+    let model = |kind: &str| models::gpt(keys, &models::position(kind), [50, LENGTH], 0, &Device::flex());
     let lengths = Lengths { train: LENGTH, length: LENGTH };
     let draw = |text: &str| {
         let table: toml::Table = text.parse().unwrap();
@@ -116,7 +108,7 @@ fn trained_log_n_counts_rows_where_positions_are_drawn() {
     let both = || Tensor::cat(vec![tokens(None), tokens(Some(3))], 0);
     let read = |model: &Gpt, positions: &Positions| logits(model, &model.position, positions, both());
     let plain = Positions::range(0..LENGTH);
-    let none = model("none");
+    let none = model("'none'");
     for text in [
         "kind = 'randpos'",
         "kind = 'pose'",
@@ -127,7 +119,7 @@ fn trained_log_n_counts_rows_where_positions_are_drawn() {
         let off = distance(read(&none, &draw(text)), read(&none, &plain));
         assert!(off == 0.0, "{text}: nothing else reads positions ({off})");
     }
-    let rope = model("rope");
+    let rope = model("'rope'");
     let off = distance(read(&rope, &draw("kind = 'offset'\nmax_position = 4096")), read(&rope, &plain));
     assert!(off < 2e-5, "a shift is nothing to see for rope: {off}");
     // A piece of a text that begins further on sees what lies before it.
@@ -171,21 +163,13 @@ fn place(model: &Gpt, name: &str) -> usize {
 fn a_shared_key_matrix_is_one_of_its_own_with_the_same_values_and_both_gradients() {
     const LAYERS: usize = 2;
     let device = Device::flex().autodiff();
-    for kv_heads in [4, 2] {
-        let config = ModelConfig {
-            layers: Some(LAYERS),
-            width: Some(32),
-            heads: Some(4),
-            kv_heads: Some(kv_heads),
-            ..ModelConfig::default()
-        };
-        let resolved = config.resolve(50, LENGTH).unwrap();
-        let Dimensions { width, heads, head_dim, .. } = resolved.dimensions;
+    let [width, heads, head_dim] = [32_usize, 4, 8];
+    for kv_heads in [4_usize, 2] {
         let columns = (heads + 2 * kv_heads) * head_dim;
+        let keys = format!("layers = {LAYERS}\nwidth = {width}\nheads = {heads}\nkv_heads = {kv_heads}");
         let fresh = |shared: bool| {
-            let position = format!("kind = 'transformer_xl'\nshared_key = {shared}").parse::<toml::Table>();
-            let position = PositionConfig::from_value(&position.unwrap().into(), "position").unwrap();
-            Gpt::new(&resolved, &position, &Init::new(3, &device)).unwrap()
+            let position = models::position(&format!("{{ kind = 'transformer_xl', shared_key = {shared} }}"));
+            models::gpt(&keys, &position, [50, LENGTH], 3, &device)
         };
         let shared = parameters::replace(fresh(true), |_, old| old.mul_scalar(5.0));
         let qkv = |layer: usize| format!("blocks.{layer}.attention.qkv");
@@ -212,14 +196,8 @@ fn a_shared_key_matrix_is_one_of_its_own_with_the_same_values_and_both_gradients
 
         let loss = |model: &Gpt| {
             let tokens = Tensor::<2, Int>::from_data(tokens(None).into_data(), &device);
-            let positions = Positions::range(0..LENGTH);
-            let pass = Pass {
-                tokens: tokens.clone(),
-                positions: &positions,
-                reading: &model.position,
-                dropout: None,
-            };
-            model.nll(&pass, tokens, 0..LENGTH).mean()
+            let hidden = models::hidden(model, &model.position, tokens.clone());
+            model.nll_of(hidden, tokens, 0..LENGTH).mean()
         };
         let (ours, theirs) = (loss(&shared), loss(&separate));
         let off: f32 = (ours.clone() - theirs.clone()).abs().into_scalar();

@@ -1,12 +1,9 @@
 //! The step of the best validation: it is named where it was better than the end, read in its place, and waited for.
 
 use crate::common::trainer::{metrics, train_until};
-use crate::common::{CONFIG, Project, same, set};
+use crate::common::{BEST, CONFIG, LAST, Project, same, set};
 use longwave_train::{Checkpoint, Outcome};
 use serde_json::Value;
-
-const LAST: &str = "checkpoints/last.safetensors";
-const BEST: &str = "checkpoints/best.safetensors";
 
 /// The words of the training text in another order: what a model learns of that order beyond single words makes it worse here.
 fn project() -> Project {

@@ -3,14 +3,16 @@
 #![allow(clippy::float_cmp, reason = "the same number, not a near one")]
 
 use crate::common;
-use crate::common::halves::hold_losses;
+use crate::common::halves::{UNITS, hold_losses};
+use crate::common::models;
 use crate::common::trainer::{metrics, train_until};
-use crate::common::{Project, same};
+use crate::common::training::{self, LENGTH};
+use crate::common::{LAST, Project, same};
 use burn::tensor::Device;
 use longwave_experiment::Config;
-use longwave_kernels::Precision;
+use longwave_kernels::{Precision, sums_of_squares};
 use longwave_train::checkpoint::{self, Checkpoint, Meta};
-use longwave_train::{LossScale, Outcome, TrainConfig, fresh_model, restore};
+use longwave_train::{LossScale, Outcome, TrainConfig, fresh_model, parameters, restore};
 
 #[test]
 fn losses_in_f16_are_those_of_f32_within_the_bound() {
@@ -23,8 +25,6 @@ fn losses_in_bf16_are_those_of_f32_within_the_bound() {
 }
 
 const HALF: [&str; 3] = ["train.precision=f16", "train.steps=12", "evaluate=[]"];
-
-const LAST: &str = "checkpoints/last.safetensors";
 
 /// Two steps of a run in f16; then its loss scale becomes far too large.
 fn with_too_large_a_scale(project: &Project, folder: &str) {
@@ -85,6 +85,61 @@ fn steps_that_overflow_are_left_out_and_counted_and_a_stop_changes_nothing() {
         metrics_of(folder).into_iter().map(|m| (m.step, m.loss, m.loss_scale, m.skipped)).collect::<Vec<_>>()
     };
     assert_eq!(told("whole"), told("stopped"));
+}
+
+/// Keys of `[model]` that add an operation around the products, or another kind of product.
+const KEYS: [&str; 12] = [
+    "qkv_bias = true",
+    "attention_gate = 'head'",
+    "attention_gate = 'channel'\nattention_gate_bias = true",
+    "norm_attention_output = true",
+    "canon = ['attention', 'feed_forward']",
+    "qk_norm = 'rms'",
+    "qk_norm = 'key'",
+    "qk_norm = 'cosine'",
+    "tied = true",
+    "norm = 'dyt'\nfeed_forward = 'swiglu'",
+    "attention = 'linear'",
+    "attention = { kind = 'stick_breaking', remainder = 'bias' }",
+];
+
+/// One loss with its gradients, of every such key and of every encoding. Nothing has grown apart after a step: the error is that of a
+/// few products.
+#[test]
+fn everything_computes_in_half_precision() {
+    let device = Device::flex().autodiff();
+    let rope = training::position("kind = 'rope'");
+    let of_keys = KEYS.map(|keys| {
+        let keys = format!("layers = 2\nwidth = 16\nheads = 2\n{keys}");
+        (keys.clone(), models::gpt(&keys, &rope, [training::VOCABULARY, LENGTH], 7, &device))
+    });
+    let of_encodings = training::every().into_iter().map(|text| {
+        let model = training::model(&text, &device);
+        (text, model)
+    });
+    for (name, model) in of_keys.into_iter().chain(of_encodings) {
+        let losses = |precision| {
+            let model = models::noisy(model.clone(), 3, 0.1).with_precision(precision);
+            let loss = training::losses(&model, &model.position, 0, LENGTH, &device).mean();
+            let gradients = parameters::gradients(&model, &mut loss.backward());
+            (loss.into_scalar::<f32>(), sums_of_squares(&gradients).sum().into_scalar::<f32>().sqrt())
+        };
+        let (full, slope) = losses(Precision::F32);
+        for precision in [Precision::F16, Precision::Bf16] {
+            let (half, half_slope) = losses(precision);
+            let unit = precision.unit_roundoff() as f32;
+            assert!(
+                (half - full).abs() <= UNITS as f32 * unit * full,
+                "{name} in {precision}: {half}, f32 {full}"
+            );
+            // A gradient has gone through all products twice.
+            let apart = (half_slope - slope).abs() / slope / unit;
+            assert!(
+                apart <= 4.0,
+                "{name} in {precision}: a gradient of {half_slope}, f32 {slope}: {apart:.1} units"
+            );
+        }
+    }
 }
 
 /// A scale of 1 that still overflows is no scale's fault.

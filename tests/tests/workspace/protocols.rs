@@ -1,9 +1,7 @@
 //! What each protocol reads and scores, as rows, tables and charts show it.
 
-use crate::common::{Project, row_of};
+use crate::common::{Project, RUN, row_of};
 use longwave_eval::ResultRow;
-
-const RUN: &str = "runs/small-0";
 
 /// Evaluates the run, which must succeed, and gives the rows.
 fn eval(project: &Project, more: &[&str]) -> Vec<ResultRow> {

@@ -1,9 +1,7 @@
 //! What shows a run: its progress, and the files of its results, which show all rows or say that they do not.
 
 use crate::common::trainer::metrics;
-use crate::common::{Project, wait_until};
-
-const RUN: &str = "runs/small-0";
+use crate::common::{Project, RUN, wait_until};
 
 fn text(project: &Project, name: &str) -> String {
     project.text(&format!("{RUN}/{name}"))

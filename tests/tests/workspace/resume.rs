@@ -1,15 +1,12 @@
 //! Runs repeat bit for bit, and so does a run that was stopped anywhere.
 
 use crate::common::trainer::{metrics, train_until};
-use crate::common::{self, Project, same};
+use crate::common::{self, LAST, Project, RUN, same};
 #[cfg(unix)]
 use crate::common::{signal, wait_until};
 use longwave_train::Outcome;
 use std::fs;
 use std::path::PathBuf;
-
-const MODEL: &str = "checkpoints/last.safetensors";
-const RUN: &str = "runs/small-0";
 
 #[test]
 fn two_runs_of_one_seed_are_the_same_and_another_seed_differs() {
@@ -17,9 +14,9 @@ fn two_runs_of_one_seed_are_the_same_and_another_seed_differs() {
     project.train(&["--out", "a"]);
     project.train(&["--out", "b"]);
     project.train(&["--out", "c", "--set", "seed=1"]);
-    assert!(same(&project.path("a").join(MODEL), &project.path("b").join(MODEL)));
+    assert!(same(&project.path("a").join(LAST), &project.path("b").join(LAST)));
     assert_eq!(project.read("a/results.jsonl"), project.read("b/results.jsonl"));
-    assert!(!same(&project.path("a").join(MODEL), &project.path("c").join(MODEL)));
+    assert!(!same(&project.path("a").join(LAST), &project.path("c").join(LAST)));
 }
 
 #[test]
@@ -36,7 +33,7 @@ fn unsealed(line: &str) -> String {
 }
 
 fn last(project: &Project, folder: &str) -> PathBuf {
-    project.path(folder).join(MODEL)
+    project.path(folder).join(LAST)
 }
 
 /// Training on numbers with the places of their digits.
@@ -257,7 +254,7 @@ fn sigterm_writes_a_checkpoint_and_exits_130() {
     let arguments =
         ["train", "--config", "small.toml", "--set", "train.steps=100000", "--set", "train.validate_every=5"];
     let child = project.start(&arguments);
-    let checkpoint = project.path(RUN).join(MODEL);
+    let checkpoint = project.path(RUN).join(LAST);
     wait_until("a checkpoint", || checkpoint.exists());
     signal("-TERM", &child.id().to_string());
     let common::Outcome { code, stderr, .. } = common::Outcome::at_end(child);

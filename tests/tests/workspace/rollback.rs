@@ -1,7 +1,7 @@
 //! `train.on_non_finite = "rollback"`: a batch that spoils a step is left out, and all else stays as it was.
 
 use crate::common::trainer::{Metric, metrics};
-use crate::common::{Project, same, set};
+use crate::common::{LAST, Project, RUN, same, set};
 use burn::tensor::Device;
 use longwave_data::Dataset;
 use longwave_experiment::Config;
@@ -12,8 +12,6 @@ use longwave_train::batch::TrainBatch;
 pub(super) const PROGRAM: &str = env!("CARGO_BIN_EXE_longwave-wrong");
 
 const ROLLBACK: &str = "train.on_non_finite=rollback";
-const RUN: &str = "runs/small-0";
-const LAST: &str = "checkpoints/last.safetensors";
 
 /// An assignment of the encoding that makes NaN of the last parts of these batches, in block 1.
 pub(super) fn spoiled(project: &Project, batches: &[u64]) -> String {

@@ -1,9 +1,7 @@
 //! Searches for the factors of an extension: what they find, what they refuse, and how they go on after an interruption.
 
-use crate::common::Project;
+use crate::common::{Project, RUN};
 use serde_json::Value;
-
-const RUN: &str = "runs/small-0";
 
 #[test]
 fn an_interrupted_search_goes_on_to_the_same_end() {

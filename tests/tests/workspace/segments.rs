@@ -2,19 +2,16 @@
 
 use crate::common::models::{self, largest};
 use burn::tensor::{Device, Int, Tensor};
-use longwave_model::config::NamedSize;
-use longwave_model::{Gpt, ModelConfig, Pass};
+use longwave_model::{Gpt, Pass};
 use longwave_position::encodings;
-use longwave_position::{Init, Lengths, Positions, Reading};
+use longwave_position::{Lengths, Positions, Reading};
 
 /// Tokens of a segment, the training length.
 const SEGMENT: usize = 8;
 const LENGTH: usize = 21;
 
 fn model(position: &str) -> Gpt {
-    let config = ModelConfig { size: NamedSize::Nano, ..ModelConfig::default() };
-    let position = models::position(position);
-    Gpt::new(&config.resolve(50, SEGMENT).unwrap(), &position, &Init::new(0, &Device::flex())).unwrap()
+    models::gpt("size = 'nano'", &models::position(position), [50, SEGMENT], 0, &Device::flex())
 }
 
 /// Token ids `[2, LENGTH]`, one of them changed.

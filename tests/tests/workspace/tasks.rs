@@ -1,10 +1,8 @@
 //! Synthetic tasks as a user asks them: every kind, which answers are scored, and other values for their keys.
 
-use crate::common::{CONFIG, Project};
+use crate::common::{CONFIG, Project, RUN};
 use longwave_eval::{ResultRow, Scoring, WINDOW_BASELINE};
 use serde_json::{Value, json};
-
-const RUN: &str = "runs/small-0";
 
 /// A project whose run is trained on a task.
 fn project(task: &str, evaluate: &str) -> Project {

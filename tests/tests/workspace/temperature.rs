@@ -1,7 +1,7 @@
 //! `temperature` divides the logits: the scaled q.k and all that an encoding adds to it, whatever the encoding, the
 //! extension and the path. The lists of encodings and extensions are walked, so the next one is tested too.
 
-use crate::common::models;
+use crate::common::models::{self, largest};
 use crate::common::training::{LENGTH, every};
 use burn::tensor::activation::softmax;
 use burn::tensor::{Device, Int, Tensor};
@@ -35,15 +35,8 @@ fn encodings() -> Vec<String> {
 
 /// A model with noise on every parameter: some begin at 0, and would add nothing to the logits.
 fn model(position: &str) -> Gpt {
-    let config = longwave_model::ModelConfig {
-        layers: Some(2),
-        width: Some(WIDTH),
-        heads: Some(HEADS),
-        ..longwave_model::ModelConfig::default()
-    };
-    let init = Init::new(7, &Device::flex());
-    let fresh = Gpt::new(&config.resolve(12, LENGTH).unwrap(), &models::position(position), &init).unwrap();
-    models::noisy(fresh, 5, 0.3)
+    let keys = format!("layers = 2\nwidth = {WIDTH}\nheads = {HEADS}");
+    models::noisy(models::gpt(&keys, &models::position(position), [12, LENGTH], 7, &Device::flex()), 5, 0.3)
 }
 
 /// Every example of every extension that has no temperature yet, and applies to the model.
@@ -120,10 +113,6 @@ fn assert_divided(plain: Tensor<4>, divided: Tensor<4>, temperature: f64, what: 
     };
     let off = largest(off);
     assert!(off < 2e-5, "{what}: {off}");
-}
-
-fn largest(tensor: Tensor<4>) -> f32 {
-    tensor.abs().max().into_scalar()
 }
 
 #[test]

@@ -1,11 +1,10 @@
 //! Runs that were moved: their text is known by its content, wherever it lies.
 
-use crate::common::{self, Project, json_lines, row_of};
+use crate::common::{self, Project, RUN, json_lines, row_of};
 use longwave_eval::ResultRow;
 use std::fs;
 use std::path::Path;
 
-const RUN: &str = "runs/small-0";
 const MOVED: &str = "far/away/run";
 
 /// Runs the program in the folder `far`, which must succeed.
@@ -135,7 +134,8 @@ fn other_text_makes_rows_of_its_own() {
     let outcome =
         project.run_in("far", &["eval", "away/run", "--corpus", "../other", "--extend", "ntk"]).done();
     assert!(outcome.stdout.contains("test split of ../other"), "{}", outcome.stdout);
-    assert!(outcome.stderr.contains("rows are of other text"), "{}", outcome.stderr);
+    let said = "../other: its rows are of other text than the run's own; whether the run was trained on any of it is not checked";
+    assert!(outcome.stderr.contains(said), "{}", outcome.stderr);
     let all = rows(&project.text(&format!("{MOVED}/results.jsonl")));
     let (others, own): (Vec<_>, Vec<_>) = all.into_iter().partition(|row| row.settings.corpus_hash.is_some());
     assert_eq!((identities(&own), others.len()), (identities(&before), 4));

@@ -1,11 +1,9 @@
 //! Wrong inputs of every command, and what the user reads: a snapshot each, with a hint.
 
-use crate::common::{CONFIG, Project, files};
+use crate::common::{CONFIG, Project, RUN, files};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-
-const RUN: &str = "runs/small-0";
 
 const STUDY: &str = r#"
 name = "two"

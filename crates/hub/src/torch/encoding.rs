@@ -10,7 +10,7 @@ use longwave_position::encodings::fope::Fope;
 use longwave_position::encodings::radix::Radix;
 use longwave_position::encodings::{self, Encoding};
 use longwave_position::frequency::{Frequencies, Rotation};
-use longwave_position::parameter::shapes;
+use longwave_position::parameter::{shapes, values};
 use longwave_position::{EncodingConfig, Positions};
 use serde_json::{Map, Value, json};
 
@@ -224,27 +224,23 @@ fn flat<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
 /// A tensor as lists in lists.
 fn nested<const D: usize>(tensor: Tensor<D>) -> Value {
     let shape = tensor.dims();
-    let mut values: Vec<Value> = flat(tensor).into_iter().map(|x| json!(x)).collect();
-    for size in shape.into_iter().skip(1).rev() {
-        values = values.chunks(size).map(|chunk| Value::Array(chunk.to_vec())).collect();
+    shaped(flat(tensor), &shape)
+}
+
+/// Numbers as lists in lists.
+fn shaped(numbers: Vec<f32>, shape: &[usize]) -> Value {
+    let mut values: Vec<Value> = numbers.into_iter().map(|x| json!(x)).collect();
+    for size in shape.iter().skip(1).rev() {
+        values = values.chunks(*size).map(|chunk| Value::Array(chunk.to_vec())).collect();
     }
     Value::Array(values)
 }
 
 /// The parameters whose shape an extension has changed.
 fn made(read: &Encoding) -> Result<Value> {
-    use burn::module::{Module, ModuleVisitor, Param};
-    struct Values(Vec<Value>);
-    impl ModuleVisitor for Values {
-        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-            self.0.push(nested(param.val()));
-        }
-    }
-    let mut values = Values(Vec::new());
-    read.visit(&mut values);
-    let named = shapes(read).into_iter().map(|(name, _)| name).zip(values.0);
-    match named.into_iter().find(|(name, _)| name == "table") {
-        Some((name, table)) => Ok(json!({ name: table })),
+    let mut named = shapes(read).into_iter().zip(values(read));
+    match named.find(|((name, _), _)| name == "table") {
+        Some(((name, shape), table)) => Ok(json!({ name: shaped(flat(table), &shape) })),
         None => Err(no_python(read.kind(), "the extension makes other parameters than a table longer")),
     }
 }

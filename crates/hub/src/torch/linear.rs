@@ -1,9 +1,8 @@
 //! Biases by distance that are a sum of tables, each times one number of a parameter: they are found by asking the encoding.
 
-use burn::module::{Module, ModuleMapper, Param};
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::Tensor;
 use longwave_position::encodings::Encoding;
-use longwave_position::parameter::shapes;
+use longwave_position::parameter::{replaced, shapes};
 use serde_json::{Value, json};
 
 /// Numbers of parameters that are tried one by one, at most.
@@ -11,17 +10,6 @@ const MOST: usize = 4096;
 
 /// How far a bias may be off the sum that was found.
 const TOLERANCE: f32 = 1e-4;
-
-/// Gives every parameter the numbers of a list, one after the other.
-struct Set<'a>(std::slice::Iter<'a, f32>);
-
-impl ModuleMapper for Set<'_> {
-    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-        let old = param.val();
-        let numbers: Vec<f32> = self.0.by_ref().take(old.shape().num_elements()).copied().collect();
-        Param::from_tensor(Tensor::from_data(TensorData::new(numbers, old.dims()), &old.device()))
-    }
-}
 
 /// The bias where all parameters are 0, `[heads, distances]` row-major, and for each parameter the places of its numbers that matter, each with
 /// its table. `None` where the bias is no such sum. `of` gives the bias of an encoding.
@@ -36,7 +24,13 @@ pub(super) fn tables(
     if count > MOST {
         return None;
     }
-    let with = |numbers: &[f32]| of(&encoding.clone().map(&mut Set(numbers.iter())));
+    let with = |mut numbers: &[f32]| {
+        of(&replaced(encoding.clone(), |_, old| {
+            let (own, others) = numbers.split_at(old.dims()[0]);
+            numbers = others;
+            Tensor::from_floats(own, &old.device())
+        }))
+    };
     let constant = with(&vec![0.0; count])?;
     let mut tables = Vec::new();
     for index in 0..count {

@@ -7,7 +7,7 @@
 //! reports that this extrapolates worse). Interpolated by s, every distance is divided by s.
 //!
 //! `heads = A` gives slopes to the first A heads alone, those of a model of A heads; the others see no distance. With
-//! `slopes = "linear"` (`1/h`) or `"exp"` (`2^(-(h - 1))`), h = 1..A, and `heads = "H/2"` this is NAPE (Vasylenko et al. 2026,
+//! `slopes = "linear"` (`1/h`) or `"exp"` (`2^(-(h - 1))`), h = 1..A, and `heads = "H/2"` this is NAPE (Vasylenko et al. 2025,
 //! arXiv:2506.16640; deep-spin/asentmax, `get_nape_slopes`).
 
 use crate::prelude::*;

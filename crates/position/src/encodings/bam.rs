@@ -1,6 +1,6 @@
 //! `bam`: a penalty that is a power of the distance of either sign.
 //!
-//! `logit_ij += -exp(alpha_h) (|n + mu'_h| + eps)^(beta_h)`, n = i - j, `mu' = exp(mu) - exp(-mu)` (Bianchessi et al. 2026,
+//! `logit_ij += -exp(alpha_h) (|n + mu'_h| + eps)^(beta_h)`, n = i - j, `mu' = exp(mu) - exp(-mu)` (Bianchessi et al. 2025,
 //! arXiv:2505.22842; ArthurSBianchessi/BAM, `models/bam.py`). alpha, beta `[layers, heads]`, or `[1, heads]` for all layers
 //! together (`shared = true`). `exp(alpha)` starts at `ALiBi`'s slopes and beta at 1, so the first step is that of `alibi`. Neither is
 //! bounded: with beta below 0 near keys are pushed away and far ones are free, and the own key (n = 0) is all but hidden. mu

@@ -1,6 +1,6 @@
 //! `grape_a`: `ALiBi` whose slope the key, the query, or both decide.
 //!
-//! `logit_ij += -n softplus(omega_h) slope_h g`, n = i - j, slope that of `alibi` (Zhang et al. 2026, arXiv:2512.07805;
+//! `logit_ij += -n softplus(omega_h) slope_h g`, n = i - j, slope that of `alibi` (Zhang et al. 2025, arXiv:2512.07805;
 //! model-architectures/GRAPE, `llama-mha-grape-a-keygated.py` and its two siblings). The gate g is `softplus(u_h . k_j / sqrt(d))` of the
 //! key, `softplus(w_h . q_i / sqrt(d))` of the query, or their sum; u and w have norm 1 where they are used, and q and k are those of the
 //! logits: normalised, rotated and scaled by log-n where the layer does so. `u, w [layers, heads, head_dim]` from N(0, 1/d),

@@ -55,10 +55,6 @@ impl Configure for Config {
 }
 
 impl DistanceBias for HardAlibi {
-    fn parameters(&self) -> Vec<ParameterSpec> {
-        Vec::new()
-    }
-
     fn capabilities(&self) -> Capabilities {
         // The first masked head reads its own key at any distance of the others.
         let position_use = if self.masked_heads > 1 { PositionUse::Distances } else { PositionUse::Order };

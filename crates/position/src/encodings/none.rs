@@ -29,10 +29,6 @@ impl Configure for Config {
 }
 
 impl Position for NoPosition {
-    fn parameters(&self) -> Vec<ParameterSpec> {
-        Vec::new()
-    }
-
     fn capabilities(&self) -> Capabilities {
         Capabilities { position_use: PositionUse::Order, ..Capabilities::default() }
     }

@@ -178,9 +178,8 @@ impl Position for Path {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parameter::{gradients, replaced};
     use crate::testing::{Inputs, attend, build, dimensions, message_of, random};
-    use burn::module::{ModuleMapper, ModuleVisitor};
-    use burn::tensor::Gradients;
     use longwave_kernels::repeat_heads;
 
     fn path(keys: &str, device: &Device) -> Path {
@@ -188,34 +187,16 @@ mod tests {
     }
 
     /// Multiplies every parameter, and moves one of them along a direction of its own.
-    struct Change {
-        factor: f64,
-        moved: usize,
-        step: f64,
-        seen: usize,
+    fn changed(path: Path, factor: f64, moved: usize, step: f64) -> Path {
+        replaced(path, |index, old| {
+            let step = if index == moved { step } else { 0.0 };
+            let along = direction(index, &old).mul_scalar(step);
+            old.mul_scalar(factor) + along
+        })
     }
 
-    impl ModuleMapper for Change {
-        fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-            let step = if self.seen == self.moved { self.step } else { 0.0 };
-            let value = param.val().mul_scalar(self.factor) + direction(self.seen, &param).mul_scalar(step);
-            self.seen += 1;
-            Param::from_tensor(value.detach())
-        }
-    }
-
-    fn direction<const D: usize>(index: usize, param: &Param<Tensor<D>>) -> Tensor<D> {
-        random(&format!("direction {index}"), param.dims(), &param.device())
-    }
-
-    /// The slope of a loss along the direction of each parameter.
-    struct Slopes<'a>(&'a Gradients, Vec<f32>);
-
-    impl ModuleVisitor for Slopes<'_> {
-        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-            let gradient = param.val().grad(self.0).unwrap();
-            self.1.push((gradient * direction(self.1.len(), param).inner()).sum().into_scalar());
-        }
+    fn direction(index: usize, of: &Tensor<1>) -> Tensor<1> {
+        random(&format!("direction {index}"), of.dims(), &of.device())
     }
 
     #[test]
@@ -226,15 +207,12 @@ mod tests {
         let weights = random::<4>("weights", [1, 2, 9, 4], &device);
         let loss = |path: &Path| (attend(path, 1, &positions, &inputs).1 * weights.clone()).sum();
         for keys in ["", "low_rank = false"] {
-            let with =
-                |path: Path, factor, moved, step| path.map(&mut Change { factor, moved, step, seen: 0 });
             // As large as training makes them, so that a small step changes little.
-            let path = with(path(keys, &device), 25.0, 0, 0.0);
-            let gradients = loss(&path).backward();
-            let mut slopes = Slopes(&gradients, Vec::new());
-            path.visit(&mut slopes);
-            for (index, slope) in slopes.1.into_iter().enumerate() {
-                let at = |step| loss(&with(path.clone(), 1.0, index, step)).into_scalar::<f32>();
+            let path = changed(path(keys, &device), 25.0, 0, 0.0);
+            let slopes = gradients(&path, &mut loss(&path).backward());
+            for (index, gradient) in slopes.into_iter().map(Option::unwrap).enumerate() {
+                let slope = (direction(index, &gradient) * gradient).sum().into_scalar::<f32>();
+                let at = |step| loss(&changed(path.clone(), 1.0, index, step)).into_scalar::<f32>();
                 let difference = (at(1e-3) - at(-1e-3)) / 2e-3;
                 assert!(
                     (slope - difference).abs() < 0.02 * slope.abs().max(0.1),

@@ -10,7 +10,7 @@
 //! function after a permutation of weights, so trained models differ only in what they can load.
 //!
 //! Two variants leave the slowest bands unrotated (frequency 0), so that they carry content alone:
-//! `p` keeps the fastest floor(p r/2) bands (p-RoPE, Barbero et al. 2025, arXiv:2410.06205); `hope` those
+//! `p` keeps the fastest floor(p r/2) bands (p-RoPE, Barbero et al. 2024, arXiv:2410.06205); `hope` those
 //! that complete a turn within the training length, `inv_freq_i >= 2 pi / L` (Chen et al. 2024,
 //! arXiv:2410.21216). Extensions leave an unrotated band unrotated.
 //!

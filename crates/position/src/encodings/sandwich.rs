@@ -1,7 +1,7 @@
 //! `sandwich`: the inner product of sinusoidal embeddings as a penalty.
 //!
 //! `logit_ij += (sum_k cos(n / base^(2k/D)) - D/2) / (8h/H)`, k = 1..D/2, h = 1..H, n = i - j, D = `dim`
-//! (Chi et al. 2023, arXiv:2212.10356, equation 7): 0 at distance 0 and never above it. No parameters, the
+//! (Chi et al. 2022, arXiv:2212.10356, equation 7): 0 at distance 0 and never above it. No parameters, the
 //! same in every layer, computed in f64. Interpolated by s, every distance is divided by s.
 
 use crate::prelude::*;
@@ -62,10 +62,6 @@ impl Sandwich {
 }
 
 impl DistanceBias for Sandwich {
-    fn parameters(&self) -> Vec<ParameterSpec> {
-        Vec::new()
-    }
-
     fn at(&self, _layer: usize, distances: &[f64], device: &Device) -> Tensor<2> {
         let sums: Vec<f64> = distances.iter().map(|&n| self.sum(n)).collect();
         let factors: Vec<f64> = (1..=self.heads).map(|h| self.heads as f64 / (8.0 * h as f64)).collect();

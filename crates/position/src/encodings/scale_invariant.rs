@@ -79,10 +79,6 @@ impl ScaleInvariant {
 }
 
 impl Position for ScaleInvariant {
-    fn parameters(&self) -> Vec<ParameterSpec> {
-        Vec::new()
-    }
-
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             position_use: PositionUse::Distances,

@@ -55,15 +55,7 @@ impl Configure for Config {
         if !self.scale.is_finite() {
             return Err(Error::value(&format!("{section}.scale"), self.scale, "it must be a finite number"));
         }
-        if dimensions.width % 2 == 1 {
-            return Err(Error::value(
-                "model.width",
-                dimensions.width,
-                "`sinusoidal` needs an even width, a sine and a cosine for each frequency",
-            )
-            .hint(format!("use {}", dimensions.width + 1)));
-        }
-        Ok(())
+        check_even_width(Self::KIND, ", a sine and a cosine for each frequency", dimensions)
     }
 
     fn build(&self, dimensions: &Dimensions, init: &Init) -> Sinusoidal {

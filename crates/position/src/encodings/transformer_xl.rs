@@ -73,15 +73,7 @@ impl Configure for Config {
 
     fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
         check_base(section, self.base)?;
-        if dimensions.width % 2 == 1 {
-            return Err(Error::value(
-                "model.width",
-                dimensions.width,
-                "`transformer_xl` needs an even width",
-            )
-            .hint(format!("use {}", dimensions.width + 1)));
-        }
-        Ok(())
+        check_even_width(Self::KIND, "", dimensions)
     }
 
     fn build(&self, dimensions: &Dimensions, init: &Init) -> TransformerXl {

@@ -92,10 +92,6 @@ impl Xpos {
 }
 
 impl Position for Xpos {
-    fn parameters(&self) -> Vec<ParameterSpec> {
-        Vec::new()
-    }
-
     fn capabilities(&self) -> Capabilities {
         Capabilities { position_use: PositionUse::Distances, is_relative_qk: true, ..Capabilities::default() }
     }

@@ -1,7 +1,7 @@
 //! `bands`: which bands carry what a model does, by taking some of them out.
 //!
 //! `keep = r` lets the fastest `floor(r bands)` turn, and the others stand still: `inv_freq'_i = inv_freq_i` below that and 0 from there
-//! on, as `p` of `rope` in training (p-RoPE, Barbero et al. 2025, arXiv:2410.06205); read after training it shows from which band on
+//! on, as `p` of `rope` in training (p-RoPE, Barbero et al. 2024, arXiv:2410.06205); read after training it shows from which band on
 //! frequencies are of no use ("Frequency Bands in `RoPE`", Oka et al., ICLR 2026, sections 3 and 4). `without = i` takes one band out, counted
 //! from 0, the fastest. A band that stands still carries content alone.
 //!

@@ -13,7 +13,8 @@ mod wrong;
 use crate::encoding::Dimensions;
 use crate::encodings::{Encoding, EncodingConfig};
 use crate::init::Init;
-use burn::module::{Module, ModuleVisitor, Param};
+use crate::parameter;
+use burn::module::Module;
 use burn::tensor::{Device, Gradients, Tensor};
 use inputs::dimensions;
 
@@ -88,28 +89,12 @@ fn numbers<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
 
 /// The values of every parameter.
 pub(crate) fn values(module: &impl Module) -> Vec<Vec<f32>> {
-    struct Values(Vec<Vec<f32>>);
-    impl ModuleVisitor for Values {
-        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-            self.0.push(numbers(param.val()));
-        }
-    }
-    let mut visitor = Values(Vec::new());
-    module.visit(&mut visitor);
-    visitor.0
+    parameter::values(module).into_iter().map(numbers).collect()
 }
 
 /// The gradient of every parameter, where it has one.
-fn gradients_of(module: &impl Module, gradients: &Gradients) -> Vec<Option<Vec<f32>>> {
-    struct Slopes<'a>(&'a Gradients, Vec<Option<Vec<f32>>>);
-    impl ModuleVisitor for Slopes<'_> {
-        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-            self.1.push(param.val().grad(self.0).map(numbers));
-        }
-    }
-    let mut visitor = Slopes(gradients, Vec::new());
-    module.visit(&mut visitor);
-    visitor.1
+fn gradients_of(module: &impl Module, gradients: &mut Gradients) -> Vec<Option<Vec<f32>>> {
+    parameter::gradients(module, gradients).into_iter().map(|gradient| gradient.map(numbers)).collect()
 }
 
 #[cfg(test)]

@@ -80,7 +80,7 @@ pub(super) fn have_gradients(build: Build<'_>) -> Outcome {
             continue;
         }
         let [first, second] = [0, 1].map(|layer| loss(&*subject, layer, &positions, &device));
-        let gradients = gradients_of(&subject, &(first + second).backward());
+        let gradients = gradients_of(&subject, &mut (first + second).backward());
         for ((name, _), gradient) in names.iter().zip(gradients) {
             let Some(gradient) = gradient else { return Err(format!("{name} has no gradient")) };
             ensure(gradient.iter().all(|g| g.is_finite()), || {
@@ -101,8 +101,8 @@ pub(super) fn are_stacked_by_layer(build: Build<'_>) -> Outcome {
         return Ok(());
     }
     for layer in 0..dimensions().layers {
-        let gradients = loss(&*subject, layer, &Positions::range(0..9), &device).backward();
-        for (spec, gradient) in specs.iter().zip(gradients_of(&subject, &gradients)) {
+        let mut gradients = loss(&*subject, layer, &Positions::range(0..9), &device).backward();
+        for (spec, gradient) in specs.iter().zip(gradients_of(&subject, &mut gradients)) {
             if spec.axes.first() != Some(&LAYERS) {
                 continue;
             }

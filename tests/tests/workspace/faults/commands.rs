@@ -1,11 +1,10 @@
 //! Evaluations, searches, reports, exports, imports and studies.
 
 use super::{Case, files, may_be_missing};
-use crate::common::Project;
-use std::collections::BTreeMap;
+use crate::common::{Project, RUN};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-
-pub(super) const RUN: &str = "runs/small-0";
+use std::path::Path;
 
 /// A run that is trained and not measured.
 fn trained() -> Project {
@@ -25,7 +24,36 @@ fn everything(project: &Project) -> BTreeMap<String, Vec<u8>> {
 /// A command that notices every fault.
 fn case(project: Project, arguments: &[&str]) -> Case {
     let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
-    Case { project, arguments, ends: everything, may_pass: |_| false, clean: "." }
+    Case { project, arguments, ends: everything, may_pass: |_| false, kept: |_| Vec::new(), clean: "." }
+}
+
+/// The files of a folder that are whole.
+fn whole(project: &Project, folder: &str) -> Vec<String> {
+    let all = if project.exists(folder) { files(&project.path(folder)) } else { Vec::new() };
+    all.into_iter().filter(|name| !name.contains(".part")).collect()
+}
+
+fn lines(path: impl AsRef<Path>) -> Vec<String> {
+    fs::read_to_string(path).unwrap_or_default().lines().map(str::to_owned).collect()
+}
+
+/// What the rows of a run measured; their difference to the baseline is added when that is measured.
+pub(super) fn measured(project: &Project) -> Vec<String> {
+    let rows = lines(project.path(RUN).join("results.jsonl"));
+    rows.iter().map(|row| row.split(",\"per_document\"").next().unwrap().to_owned()).collect()
+}
+
+/// What a search tried.
+fn tried(project: &Project) -> Vec<String> {
+    whole(project, "runs/small-0/searches").iter().flat_map(lines).collect()
+}
+
+/// The exported files with their times.
+fn exported(project: &Project) -> Vec<String> {
+    let time = |name: &str| fs::metadata(name).unwrap().modified().unwrap();
+    let files = whole(project, "exported").into_iter().map(|name| (time(&name), name));
+    let files: BTreeSet<_> = files.collect();
+    files.iter().map(|file| format!("{file:?}")).collect()
 }
 
 /// An evaluation of one window of each document: no operation on a file is about a window.
@@ -35,12 +63,13 @@ fn evaluates(read: &[&str]) -> Case {
 }
 
 pub(super) fn evaluation() -> Case {
-    evaluates(&["--lengths=32,64", "--extend=direct,linear", "--tokens=tokens.csv"])
+    let read = ["--lengths=32,64", "--extend=direct,linear", "--tokens=tokens.csv"];
+    Case { kept: measured, ..evaluates(&read) }
 }
 
 pub(super) fn search() -> Case {
     let search = "{ kind = \"longrope\", search = { budget = 6, population = 4, parents = 2 } }";
-    evaluates(&["--lengths=64", "--extend", search])
+    Case { kept: tried, ..evaluates(&["--lengths=64", "--extend", search]) }
 }
 
 pub(super) fn report() -> Case {
@@ -50,7 +79,7 @@ pub(super) fn report() -> Case {
 }
 
 pub(super) fn export() -> Case {
-    case(trained(), &["export", RUN, "exported"])
+    Case { kept: exported, ..case(trained(), &["export", RUN, "exported"]) }
 }
 
 pub(super) fn import() -> Case {

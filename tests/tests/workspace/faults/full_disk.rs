@@ -3,11 +3,11 @@
 //! The disk is a small tmpfs in a mount namespace of its own (`unshare --map-root-user --mount`). Where the system allows none, the
 //! tests say so and pass, unless `LONGWAVE_REQUIRE_MOUNTS=1`.
 
-use super::commands::{RUN, export, report, study};
+use super::commands::{export, report, study};
 use super::machine::with_mounts;
 use super::training::training;
 use super::{Case, files};
-use crate::common::Project;
+use crate::common::{Project, RUN};
 use std::collections::BTreeSet;
 use std::fs;
 

@@ -19,7 +19,7 @@ mod power;
 mod training;
 
 use crate::common::{Outcome, Project, files};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 /// A command under faults.
@@ -31,6 +31,8 @@ struct Case {
     ends: fn(&Project) -> BTreeMap<String, Vec<u8>>,
     /// Whether the command may go on to its end where this operation fails.
     may_pass: fn(&str) -> bool,
+    /// Lines on what is finished: they stay, in this order, and none is there twice.
+    kept: fn(&Project) -> Vec<String>,
     /// The folder that holds no half-written file at the end.
     clean: &'static str,
 }
@@ -74,12 +76,27 @@ impl Case {
     }
 
     fn goes_on(&self, project: &Project, place: &str, expected: &BTreeMap<String, Vec<u8>>) {
+        let kept = (self.kept)(project);
         let mut again = project.run(&self.arguments());
         // A study tries a run that failed when it is asked to, and says so.
         if again.code == Some(1) && again.stderr.contains("`--retry`") {
             again = project.run(&[&self.arguments()[..], &["--retry"]].concat());
         }
         assert_eq!(again.code, Some(0), "{place}, then {}", again.stderr);
+        self.stays(project, place, &kept);
+        self.is_at_its_end(project, place, expected);
+    }
+
+    /// Looks whether what was finished stays, and gives what is finished now.
+    fn stays(&self, project: &Project, place: &str, finished: &[String]) -> Vec<String> {
+        let now = (self.kept)(project);
+        assert!(now.starts_with(finished), "{place}: {finished:#?}, then {now:#?}");
+        let once: BTreeSet<&String> = now.iter().collect();
+        assert_eq!(once.len(), now.len(), "{place}: {now:#?}");
+        now
+    }
+
+    fn is_at_its_end(&self, project: &Project, place: &str, expected: &BTreeMap<String, Vec<u8>>) {
         self.is_the_same(project, place, expected);
         let left: Vec<String> =
             files(&project.path(self.clean)).into_iter().filter(|name| name.contains(".part")).collect();

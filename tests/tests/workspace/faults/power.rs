@@ -4,10 +4,10 @@
 //! the test puts that in the place of the folder: every second time with nothing more, and else with some of the rest by chance, since systems
 //! write in their own time what nobody syncs. The processes of a study end together.
 
-use super::commands::{RUN, evaluation, export, import, report, search, study};
+use super::commands::{evaluation, export, import, report, search, study};
 use super::training::{ARGUMENTS, training};
 use super::{Case, every, files};
-use crate::common::Project;
+use crate::common::{Project, RUN};
 use longwave_core::file::fault::Disk;
 use longwave_core::random::Stream;
 use std::fs;

@@ -1,5 +1,6 @@
 //! Training with its evaluation.
 
+use super::commands::measured;
 use super::{Case, may_be_missing};
 use crate::common::{Project, set};
 use crate::rollback;
@@ -43,7 +44,7 @@ pub(super) fn ends(project: &Project) -> BTreeMap<String, Vec<u8>> {
 /// The training, in a folder with more changes.
 pub(super) fn training(project: Project, changes: &[&str]) -> Case {
     let arguments = [&ARGUMENTS[..], &set(changes)].concat().into_iter().map(str::to_owned).collect();
-    Case { project, arguments, ends, may_pass: may_be_missing, clean: "runs" }
+    Case { project, arguments, ends, may_pass: may_be_missing, kept: measured, clean: "runs" }
 }
 
 /// A run that leaves out two batches, each after a checkpoint of its own.

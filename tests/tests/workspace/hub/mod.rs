@@ -38,10 +38,14 @@ struct Made {
 
 impl Made {
     fn new(position: &str, model: &str) -> Self {
+        Self::deep(position, model, 2)
+    }
+
+    fn deep(position: &str, model: &str, layers: usize) -> Self {
         // A memory is that of the segment before.
         let sampling = if position.contains("memory") { "sampling = \"sequential\"" } else { "" };
         let text = format!(
-            "name = \"made\"\nposition = {position}\n[data]\ncorpus = \"corpus\"\n[model]\nlayers = 2\nwidth = 16\n\
+            "name = \"made\"\nposition = {position}\n[data]\ncorpus = \"corpus\"\n[model]\nlayers = {layers}\nwidth = 16\n\
              heads = 4\n{model}\n[train]\nlength = {LENGTH}\nbatch_tokens = 64\n{sampling}\n[[evaluate]]\nlengths = [16]\n"
         );
         let document: toml::Table = text.parse().unwrap();

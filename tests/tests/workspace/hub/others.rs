@@ -1,7 +1,7 @@
 //! Other people's models: a folder as four families publish it becomes a run, is read at eight times its training length
 //! with every extension that applies, and has a table. docs/src/guides/other-models.md shows the same commands.
 
-use super::published::{FAMILIES, Family, L};
+use super::published::{L, published};
 use crate::common::Project;
 use burn::tensor::Device;
 use longwave_core::memory_check::available;
@@ -44,9 +44,8 @@ fn keeps_short_texts() -> BTreeSet<String> {
     plain.map(|(extension, _)| extension.kind().to_owned()).collect()
 }
 
-fn walk(family: &Family) {
-    let (project, name) = (Project::new(), family.name);
-    family.publish(&project);
+fn walk(name: &str) {
+    let project = published(name);
     let run = format!("runs/{name}-0");
 
     let checked = project.ok(&["import", name, "--check", "--scaling", "added"]).stdout;
@@ -162,8 +161,7 @@ fn a_config_alone_says_what_its_model_takes() {
 
 #[test]
 fn weights_in_several_files_are_one_model() {
-    let project = Project::new();
-    FAMILIES[1].publish(&project);
+    let project = published("gpt2");
     project.ok(&["import", "gpt2", "--out", "runs/one", "--set", "data.corpus=corpus"]);
     let bytes = project.read("gpt2/model.safetensors");
     fs::remove_file(project.path("gpt2/model.safetensors")).unwrap();
@@ -203,8 +201,7 @@ fn weights_in_several_files_are_one_model() {
 /// What people have in a folder that is no model yet, each with what to do about it.
 #[test]
 fn folders_that_hold_no_readable_model_are_named() {
-    let project = Project::new();
-    FAMILIES[0].publish(&project);
+    let project = published("llama");
     let weights = project.read("llama/model.safetensors");
     let config = project.text("llama/config.json");
     let import = |status: i32| project.refused(status, &["import", "llama", "--out", "runs/x"]);
@@ -250,22 +247,22 @@ fn folders_that_hold_no_readable_model_are_named() {
 
 #[test]
 fn a_llama_is_walked_from_its_folder_to_its_table() {
-    walk(&FAMILIES[0]);
+    walk("llama");
 }
 
 #[test]
 fn a_gpt2_is_walked_from_its_folder_to_its_table() {
-    walk(&FAMILIES[1]);
+    walk("gpt2");
 }
 
 #[test]
 fn a_gpt_neox_is_walked_from_its_folder_to_its_table() {
-    walk(&FAMILIES[2]);
+    walk("gpt_neox");
 }
 
 #[test]
 fn a_qwen3_is_walked_from_its_folder_to_its_table() {
-    walk(&FAMILIES[3]);
+    walk("qwen3");
 }
 
 /// The mean loss over the first tokens of documents, in windows that each begin with this token.
@@ -294,8 +291,7 @@ fn mean_loss(project: &Project, run: &str, bos: Option<u32>, windows: usize) -> 
 
 #[test]
 fn texts_begin_with_the_token_that_the_tokenizer_asks_for() {
-    let project = Project::new();
-    FAMILIES[0].publish(&project);
+    let project = published("llama");
     let path = project.path("llama/tokenizer.json");
     let mut json: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     let bos = "<|begin_of_text|>";

@@ -7,6 +7,7 @@ use longwave_hub::tensors::{Stored, Tensors};
 use serde_json::{Map, Value, json};
 use std::fs;
 use std::path::Path;
+use std::sync::OnceLock;
 
 /// The training length of every family.
 pub const L: usize = 32;
@@ -16,9 +17,9 @@ const TRAINED: usize = 272;
 
 /// A family of published models.
 #[derive(Debug)]
-pub struct Family {
+struct Family {
     /// The name of its run and its folder; its `model_type`.
-    pub name: &'static str,
+    name: &'static str,
     /// What it is trained with here, besides the config of the other tests.
     settings: &'static [&'static str],
     form: Form,
@@ -39,7 +40,7 @@ enum Form {
 /// As `meta-llama/Llama-3.2-1B`, `openai-community/gpt2`, `togethercomputer/RedPajama-INCITE-Base-3B-v1` and
 /// `Qwen/Qwen3-0.6B`, but for what the sizes change. GPT-2's own activation
 /// and its biases are not computed here, so a file that has them is rejected.
-pub const FAMILIES: [Family; 4] = [
+const FAMILIES: [Family; 4] = [
     Family {
         name: "llama",
         settings: &[
@@ -144,9 +145,16 @@ const SIZES: [&str; 8] = [
     "vocab_size",
 ];
 
+/// A folder of its own with the model of a family in the folder of its name.
+pub fn published(name: &str) -> Project {
+    static PUBLISHED: [OnceLock<Project>; FAMILIES.len()] = [const { OnceLock::new() }; FAMILIES.len()];
+    let place = FAMILIES.iter().position(|family| family.name == name).unwrap();
+    Project::copy_of(&PUBLISHED[place], |project| FAMILIES[place].publish(project))
+}
+
 impl Family {
     /// Trains a small model and lays it in the folder of the family's name, with no trace of us.
-    pub fn publish(&self, project: &Project) {
+    fn publish(&self, project: &Project) {
         let run = format!("runs/trained-{}", self.name);
         let tokenizer = format!("data.tokenizer={{ kind = 'bpe', vocab_size = {TRAINED} }}");
         let shared = ["train.steps=100", "train.learning_rate=1e-2", "evaluate=[]", &tokenizer];

@@ -14,6 +14,7 @@ use longwave_model::{Gpt, Pass};
 use longwave_position::extensions::{self, examples};
 use longwave_position::{ExtensionConfig, Init, Lengths, Positions, Reading, encodings};
 use longwave_train::parameters;
+use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -27,6 +28,11 @@ fn exported(made: &Made, extend: ExtensionConfig, longest: usize) -> Result<Path
     }
     let extended = Extended { extend, longest };
     torch::export(&folder, made.folder.path(), &made.trained, &made.document, &extended).map(|()| folder)
+}
+
+/// The `config.json` of an export.
+fn described(folder: &Path) -> Value {
+    serde_json::from_slice(&fs::read(folder.join("config.json")).unwrap()).unwrap()
 }
 
 /// A text of a batch.
@@ -77,9 +83,46 @@ fn a_model_that_has_dropped_its_encoding_in_some_layers_is_written() {
         made.trained.model.position = drop.apply(&made.trained.model.position, lengths).unwrap();
         let folder = exported(&made, extension("'direct'"), LONGEST)
             .unwrap_or_else(|error| panic!("{position}: {error}"));
-        let config: serde_json::Value =
-            serde_json::from_slice(&fs::read(folder.join("config.json")).unwrap()).unwrap();
+        let config = described(&folder);
         assert!(config["torch"].to_string().contains("\"none\""), "{config}");
+    }
+}
+
+#[test]
+fn layers_that_a_stage_has_changed_keep_the_formula_and_the_depth_of_their_config() {
+    let mixed = "{ kind = 'mixed', layers = [{ kind = 'formula', bias = '-n/4' }, { kind = 'formula', bias = '-sqrt(n)' }], \
+                 pattern = [0, 1, 1] }";
+    let deep = "{ kind = 'formula', bias = '-sqrt(n)*(layer+1)/layers' }";
+    // Of each layer: its number among those that read the formula, and what `config.json` says of it.
+    let slope = (0, "null", json!(null), 1.0);
+    let root = |layer: usize, interpolation: f64| (layer, "\"-sqrt(n)\"", json!(2), interpolation);
+    let scaled = |layer, interpolation| (layer, "\"-sqrt(n)*(layer+1)/layers\"", json!(3), interpolation);
+    for (name, position, expected) in [
+        ("stage-of-mixed", mixed, [slope, root(0, 1.0), root(1, 2.0)]),
+        ("stage-of-layers", deep, [scaled(0, 1.0), scaled(1, 1.0), scaled(2, 2.0)]),
+    ] {
+        let mut made = Made::deep(position, "", 3);
+        let stage = extension("{ kind = 'linear', layers = [2] }");
+        let lengths = Lengths { train: LENGTH, length: 2 * LENGTH };
+        made.trained.model.position = stage.apply(&made.trained.model.position, lengths).unwrap();
+        let direct = extension("'direct'");
+        let folder = exported(&made, direct.clone(), LONGEST).unwrap();
+        keep(&made, &folder, name, &direct, false);
+        let reading = &described(&folder)["torch"]["readings"][0];
+        let layers = reading["layers"].as_array().unwrap();
+        let said = layers.iter().map(|layer| {
+            let (entry, number) = (&layer["encodings"][0][0], &layer["encodings"][0][1]);
+            let entry = &reading["encodings"][usize::try_from(entry.as_u64().unwrap()).unwrap()];
+            let number = usize::try_from(number.as_u64().unwrap()).unwrap();
+            (
+                number,
+                entry["bias"].to_string(),
+                entry["layers"].clone(),
+                entry["interpolation"].as_f64().unwrap(),
+            )
+        });
+        let expected = expected.map(|(number, bias, layers, scale)| (number, bias.to_owned(), layers, scale));
+        assert_eq!(said.collect::<Vec<_>>(), expected, "{name}");
     }
 }
 

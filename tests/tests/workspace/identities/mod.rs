@@ -8,11 +8,12 @@ mod order;
 mod rotation;
 mod waves;
 
-use burn::module::{Module, ModuleMapper, Param};
+use burn::module::Param;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use longwave_core::random::Stream;
 use longwave_kernels::{Attention, rotate};
 use longwave_position::encoding::{Heads, LayerInput, QueryBlock, Rows};
+use longwave_position::parameter::replaced;
 use longwave_position::{Dimensions, Encoding, EncodingConfig, Init, Position, Positions};
 
 /// A small model.
@@ -34,14 +35,7 @@ fn fresh(text: &str, sizes: &Dimensions) -> Encoding {
 
 /// The same, its parameters made large enough to tell.
 fn sized(text: &str, sizes: &Dimensions) -> Encoding {
-    struct Larger;
-    impl ModuleMapper for Larger {
-        fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-            let (id, old, mapper) = param.consume();
-            Param::from_mapped_value(id, old.mul_scalar(25.0), mapper)
-        }
-    }
-    fresh(text, sizes).map(&mut Larger)
+    replaced(fresh(text, sizes), |_, old| old.mul_scalar(25.0))
 }
 
 fn build(text: &str) -> Encoding {

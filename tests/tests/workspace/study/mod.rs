@@ -178,6 +178,19 @@ fn a_plan_of_ten_thousand_runs_is_shown_and_nothing_written() {
 }
 
 #[test]
+fn a_list_of_runs_counts_the_steps_of_all_stages() {
+    let project = Project::new();
+    let stage = "\n[[stage]]\nlength = \"L\"\nsteps = 4\n\n[[evaluate]]";
+    project.write("small.toml", &project.text("small.toml").replacen("\n[[evaluate]]", stage, 1));
+    project.write("two.toml", "name = \"two\"\nbase = \"small.toml\"\nseeds = 1");
+    study(&project, &[]).done();
+    let key = store(&project).keys().unwrap().remove(0);
+    let listed = project.ok(&["runs"]).stdout;
+    let line = listed.lines().find(|line| line.starts_with(&key)).unwrap();
+    assert_eq!(line.split_whitespace().nth(3), Some("10"), "6 and 4 steps: {listed}");
+}
+
+#[test]
 fn seeds_without_a_file_and_what_the_store_tells() {
     let project = Project::new();
     let outcome = project.ok(&["train", "--config", "small.toml", "--seeds", "2", "--device", "cpu"]);

@@ -1,14 +1,12 @@
 //! A study with more steps goes on from what is stored, and one that reads the best step trains nothing again.
 
 use super::{RESULTS, STUDY, events, finished, project, results, store, study};
-use crate::common::{Project, json_lines, rows_files, same, set};
+use crate::common::{LAST, Project, json_lines, rows_files, same, set};
 use crate::patience::validate_otherwise;
 use longwave_study::Store;
 use longwave_train::Checkpoint;
 use std::collections::BTreeMap;
 use std::path::Path;
-
-const LAST: &str = "checkpoints/last.safetensors";
 
 /// The study on a schedule of which nothing but the decay moves with the steps.
 fn wsd() -> String {

@@ -90,6 +90,86 @@ fn what_may_mean_two_things_is_asked_and_can_be_said() {
 }
 
 #[test]
+fn other_text_is_read_whatever_its_files_and_those_of_the_run_are_called() {
+    let project = Project::new();
+    for (seed, name) in ["own/a", "own/b", "own/v1", "own/t1", "plain/a", "plain/b"].into_iter().enumerate() {
+        project.write(&format!("{name}.txt"), &document(seed));
+    }
+    for (seed, name) in ["a_test", "b_test", "c_train"].into_iter().enumerate() {
+        project.write(&format!("named/{name}.txt"), &document(10 + seed));
+    }
+    project.write("alone/test/a.txt", &document(20));
+    project.write("dev/a_dev.txt", &document(21));
+    let of_files = ["--set", "data.split={ valid = \"v*\", test = \"t*\" }"];
+    assert_eq!(counts(&run(&project, "own", &of_files)), [2, 1, 1]);
+    assert_eq!(
+        counts(&run(&project, "plain/*", &["--set", "data.split={ valid = 0, test = 0 }"])),
+        [2, 0, 0]
+    );
+    let eval = |run: &str, corpus: &str, more: &[&str]| {
+        let plain = ["eval", run, "--corpus", corpus, "--lengths", "32", "--extend", "direct", "--json"];
+        project.run(&[&plain[..], more].concat())
+    };
+    // Neither the files that `data.split` of the run names are there, nor any to train on.
+    for run in ["runs/0", "runs/1"] {
+        for (corpus, documents) in
+            [("named", 2), ("named/*test*", 2), ("alone", 1), ("dev", 1), ("dev/*dev*", 1)]
+        {
+            let outcome = eval(run, corpus, &[]);
+            let row = &outcome.done().rows::<serde_json::Value>()[0];
+            assert_eq!(
+                (&row["split"], &row["documents"]),
+                (&"test".into(), &documents.into()),
+                "{run} {corpus}"
+            );
+        }
+        assert_eq!(
+            eval(run, "dev", &["--split", "validation"]).done().rows::<serde_json::Value>()[0]["split"],
+            "valid"
+        );
+        eval(run, "alone", &["--split", "validation"]).refuses(2, &["`alone` has no such folder"]);
+        eval(run, "nowhere", &[]).refuses(2, &["`--corpus = \"nowhere\"`", "no such file or folder"]);
+    }
+    let whole = eval("runs/0", "plain", &[]).done();
+    assert_eq!(whole.rows::<serde_json::Value>()[0]["documents"], 2);
+    assert!(whole.stderr.contains("all to test"), "{}", whole.stderr);
+    let own = eval("runs/0", "./own", &[]).done();
+    assert!(!own.stderr.contains("rows are of other text"), "{}", own.stderr);
+}
+
+#[test]
+fn a_glob_is_one_text_however_its_folder_is_written() {
+    let project = Project::new();
+    for index in 0..20 {
+        project.write(&format!("many/f{index}.txt"), &document(index));
+    }
+    // The path of the config is part of the glob that it names.
+    let train = |config: &str, out: &str, corpus: &str| {
+        let corpus = format!("data.corpus={corpus}");
+        project.ok(&[
+            "train",
+            config,
+            "--device",
+            "cpu",
+            "--out",
+            out,
+            "--set",
+            &corpus,
+            "--set",
+            "train.steps=1",
+        ]);
+        project.json(&format!("{out}/data.json"))["content_hash"].clone()
+    };
+    let hash = train("small.toml", "runs/a", "many/*.txt");
+    assert_eq!(train("small.toml", "runs/b", "./many//*.txt"), hash);
+    project.write("globbed.toml", &common::CONFIG.replace("\"corpus\"", "\"many/*.txt\""));
+    project.ok(&["train", "./globbed.toml", "--device", "cpu", "--out", "runs/c", "--set", "train.steps=1"]);
+    assert_eq!(project.json("runs/c/data.json")["content_hash"], hash);
+    let again = project.ok(&["eval", "runs/a", "--corpus", "./many/*.txt", "--json"]);
+    assert!(!again.stderr.contains("rows are of other text"), "{}", again.stderr);
+}
+
+#[test]
 fn what_is_read_and_what_is_left_out_is_said() {
     let project = Project::new();
     for (name, text) in [("a.txt", 1), ("B.TXT", 2), ("c.text", 3)] {

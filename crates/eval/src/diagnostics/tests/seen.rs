@@ -79,6 +79,27 @@ fn keys_that_a_window_hides_count_nowhere() {
     }
 }
 
+/// Both lines about unseen angles are means over queries, so attention that is even has one number on both.
+#[test]
+fn even_attention_falls_on_unseen_angles_as_keys_do() {
+    let (model, _) = model("{ kind = 'rope', base = 100.0 }", "layers = 1");
+    let found = watched(&replaced(model, |_, old| old * 1e-4), "'direct'", TRAIN);
+    // Out of four bands: the fastest has turned in training; the next one is past its largest angle, 15 * 0.316, from 16 to 19 and a
+    // turn later from 35 to 39; the others are past theirs from 16 on.
+    let new = |distance: usize| match distance {
+        0..16 => 0.0,
+        16..20 | 35..40 => 0.75,
+        _ => 0.5,
+    };
+    let of_query = |query: usize| (0..=query).map(new).sum::<f64>() / (query as f64 + 1.0);
+    let mean = (FIRST..LENGTH).map(of_query).sum::<f64>() / (LENGTH - FIRST) as f64;
+    for head in 0..2 {
+        for diagnostic in [Diagnostic::UnseenAngles, Diagnostic::UnseenPairs] {
+            near(value(&found, diagnostic, Some(head), None), mean);
+        }
+    }
+}
+
 #[test]
 fn keys_that_a_bias_or_a_stick_hides_are_not_seen() {
     let tokens = tokens();

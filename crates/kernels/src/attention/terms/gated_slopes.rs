@@ -1,6 +1,6 @@
 //! A bias that falls with the distance, by a slope of each query, of each key, or by the sum of both.
 //!
-//! With n = i - j the distance of a query and a key, `-n (query_i + key_j)` is added to the logit (GRAPE-A, Zhang et al. 2026,
+//! With n = i - j the distance of a query and a key, `-n (query_i + key_j)` is added to the logit (GRAPE-A, Zhang et al. 2025,
 //! arXiv:2512.07805). The slopes are made of q and k in plain operations: `slope_h softplus(vector_h · x)`.
 
 use super::slopes::{FIRST, add_slope, subtract_slope};

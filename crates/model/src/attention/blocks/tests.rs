@@ -8,9 +8,10 @@ use crate::attention::attend;
 use crate::attention::described::Pairs;
 use crate::attention::route::is_described;
 use crate::testing::{self, with_noise};
-use burn::module::{Module, ModuleVisitor, Param};
+use burn::module::Module;
 use burn::tensor::{Device, Gradients, Int};
 use longwave_position::encoding::{Dimensions, Selector};
+use longwave_position::parameter;
 use longwave_position::reading::{
     AttentionKind, EntmaxKeys, LogN, LssarKeys, Mask, Remainder, StickBreaking, Temperature,
 };
@@ -183,7 +184,7 @@ fn sinks_and_learned_log_n_have_the_gradients_of_plain_operations() {
         let block = QueryBlock { rows: Rows::new(0, &tokens, &positions), queries: &queries, input: &input };
         let gradients_of = |output: Tensor<4>| {
             let weights = Init::new(4, &device).normal("weights", output.dims(), 1.0).val().detach();
-            parameter_gradients(&reading, &(output * weights).sum().backward())
+            parameter_gradients(&reading, &mut (output * weights).sum().backward())
         };
         let qkv = || qkv(&queries, &device).map(Tensor::detach);
         let fused = gradients_of(fused(qkv(), block, &reading));
@@ -195,25 +196,16 @@ fn sinks_and_learned_log_n_have_the_gradients_of_plain_operations() {
     }
 }
 
-fn parameter_gradients(reading: &Reading, gradients: &Gradients) -> Vec<f32> {
+fn parameter_gradients(reading: &Reading, gradients: &mut Gradients) -> Vec<f32> {
     let all = parameter_gradients_of(reading, gradients);
     assert_eq!(all.len(), reading.num_params(), "every parameter takes part");
     all
 }
 
 /// Those of the parameters that take part, in the order of the fields.
-fn parameter_gradients_of(reading: &Reading, gradients: &Gradients) -> Vec<f32> {
-    struct Slopes<'a>(&'a Gradients, Vec<f32>);
-    impl ModuleVisitor for Slopes<'_> {
-        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-            if let Some(gradient) = param.val().grad(self.0) {
-                self.1.extend(gradient.into_data().try_to_vec::<f32>().unwrap());
-            }
-        }
-    }
-    let mut slopes = Slopes(gradients, Vec::new());
-    reading.visit(&mut slopes);
-    slopes.1
+fn parameter_gradients_of(reading: &Reading, gradients: &mut Gradients) -> Vec<f32> {
+    let taken = parameter::gradients(reading, gradients).into_iter().flatten();
+    taken.flat_map(|gradient| gradient.into_data().try_to_vec::<f32>().unwrap()).collect()
 }
 
 /// Fused attention by every kind of weights is that in blocks, with the gradients, whatever the encoding describes.

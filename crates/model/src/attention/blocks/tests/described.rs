@@ -59,7 +59,7 @@ fn every_head_has_its_own_temperature_on_every_path() {
         let gradient = |output: Tensor<4>| {
             let factors = both.head_factors(0, &device).unwrap();
             assert_eq!(factors.dims(), [HEADS]);
-            let all = parameter_gradients_of(&both, &loss(output).backward());
+            let all = parameter_gradients_of(&both, &mut loss(output).backward());
             all[all.len() - HEADS..].to_vec()
         };
         let (ours, plain_ones) = (gradient(fused(&both)), gradient(blocks(&both)));

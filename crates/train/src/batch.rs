@@ -44,7 +44,7 @@ impl TrainBatch {
         let texts = rows / positions.rows_per_text();
         let texts = dataset.batch(train.sampling, seed, step, texts, positions.text_length(lengths))?;
         let mut rows = Self::read(train, lengths, texts, [seed, step]);
-        // What no memory is read with is a text of its own, wherever the row before it ended.
+        // Without a memory a row is a text of its own, even where it follows the row of the step before.
         rows.batch.continues &= config.position.memory() > 0;
         Ok(if rows.batch.continues { rows } else { rows.alone(dataset) })
     }

@@ -17,8 +17,8 @@ pub(super) struct HeadSums {
     ratio: (f64, f64),
     /// Weighted by attention, and what attention there is.
     unseen: Option<(f64, f64)>,
-    /// Of the keys that a query sees, each alike; summed over the queries, of which there are so many.
-    unseen_keys: (f64, f64),
+    /// Of the keys that a query sees, each alike; summed over the queries.
+    unseen_keys: f64,
 }
 
 /// A query and the keys up to its own, which are as many everywhere below.
@@ -67,8 +67,7 @@ impl HeadSums {
             self.unseen = Some((so_far + weighted, total + sum(given)));
             let of_seen = unseen.iter().zip(logits).filter(|(_, logit)| is_seen(**logit));
             // A query counts once, as above, however many keys it sees: so even attention is the same number on both lines.
-            self.unseen_keys.0 += of_seen.map(|(&share, _)| f64::from(share)).sum::<f64>() / visible as f64;
-            self.unseen_keys.1 += 1.0;
+            self.unseen_keys += of_seen.map(|(&share, _)| f64::from(share)).sum::<f64>() / visible as f64;
         }
     }
 
@@ -84,7 +83,7 @@ impl HeadSums {
         add(Diagnostic::Entropy, self.ratio);
         if let Some(unseen) = self.unseen {
             add(Diagnostic::UnseenAngles, unseen);
-            add(Diagnostic::UnseenPairs, self.unseen_keys);
+            add(Diagnostic::UnseenPairs, (self.unseen_keys, self.queries));
         }
     }
 }

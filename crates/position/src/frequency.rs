@@ -120,7 +120,7 @@ impl Frequencies {
         if !self.resonance {
             return Cow::Borrowed(inv_freq);
         }
-        let round = |&f: &f64| if f == 0.0 { 0.0 } else { TAU / (TAU / f).round_ties_even() };
+        let round = |&f: &f64| if f == 0.0 { 0.0 } else { TAU / whole_wavelength(f) };
         inv_freq.iter().map(round).collect()
     }
 
@@ -151,6 +151,12 @@ pub(crate) fn turn_halves(x: Tensor<4>, cos: Tensor<4>, sin: Tensor<4>) -> Tenso
     let turned = [a.clone() * cos.clone() - b.clone() * sin.clone(), a * sin + b * cos];
     let rest = (2 * bands < channels).then(|| x.slice_dim(3, 2 * bands..channels));
     Tensor::cat(turned.into_iter().chain(rest).collect(), 3)
+}
+
+/// The tokens of a turn at a frequency, rounded. Below 2 there is no rotation left: at 1 every token has the same angle, and 0 is no
+/// wavelength.
+pub(crate) fn whole_wavelength(frequency: f64) -> f64 {
+    (TAU / frequency).round_ties_even()
 }
 
 /// How many bands a share of them is, fastest first: 0.7 of 10 bands are 7, whatever its binary form.

@@ -68,6 +68,7 @@ pub mod positions;
 pub mod prelude;
 pub mod reading;
 pub mod registry;
+mod running_sum;
 pub mod sampling;
 pub mod stack;
 pub mod summary;

@@ -139,6 +139,7 @@ pub struct Finding {
     pub head: Option<usize>,
     /// A band, a distance or a number of tokens, see [`Diagnostic::bins`].
     pub bin: Option<usize>,
+    #[serde(with = "crate::number")]
     pub value: f64,
     /// The standard error; none of one alone.
     pub se: Option<f64>,
@@ -180,6 +181,17 @@ impl Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_no_number_is_read_back() {
+        for value in [f64::NAN, f64::INFINITY] {
+            let finding = Finding::of(Diagnostic::PositionProbe, "direct", 64, value);
+            let written = serde_json::to_string(&finding).unwrap();
+            let read: Finding = serde_json::from_str(&written).unwrap_or_else(|error| panic!("{error}"));
+            assert!(read.value.is_nan(), "JSON has no such number");
+            assert_eq!(read.place(), finding.place());
+        }
+    }
 
     #[test]
     fn each_has_a_name_a_definition_and_a_source() {

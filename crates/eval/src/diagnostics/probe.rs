@@ -6,6 +6,8 @@
 //! w = (X^T X + lambda n I)^-1 X^T y      lambda = 1e-3, n rows
 //! ```
 //!
+//! A feature that differs between rows by rounding alone is left out: standardised, it would be noise.
+//!
 //! It is fitted on positions below L of half the texts and read on the others. `R^2 = 1 - sum (y - w x)^2 / sum (y - mean y)^2` is 1 where position
 //! can be read, 0 where the mean of the range is as good, and below 0 where the probe points elsewhere.
 //!
@@ -14,12 +16,18 @@
 /// The penalty, as a share of a standardised feature's own sum of squares.
 const PENALTY: f64 = 1e-3;
 
+/// The deviation of a feature, as a share of the root mean square of the hidden state, that rounding in f32 leaves where it should be constant.
+const ROUNDING: f64 = 1e-6;
+
 /// Sums for a regression of several targets on features and a constant, added row by row.
 #[derive(Clone, Debug)]
 pub struct Normal {
     features: usize,
     targets: usize,
     rows: f64,
+    /// The first row. Features are counted from it: of large numbers that are nearly alike, the sum of squares less that of the mean would be
+    /// rounding.
+    first: Vec<f64>,
     /// `[features + 1, features + 1]`, with the constant last.
     gram: Vec<f64>,
     /// `[features + 1, targets]`.
@@ -40,6 +48,7 @@ impl Normal {
             features,
             targets,
             rows: 0.0,
+            first: Vec::new(),
             gram: vec![0.0; side * side],
             products: vec![0.0; side * targets],
         }
@@ -47,7 +56,11 @@ impl Normal {
 
     pub fn add(&mut self, row: &[f32], y: &[f64]) {
         let side = self.features + 1;
-        let at = |i: usize| if i < self.features { f64::from(row[i]) } else { 1.0 };
+        if self.first.is_empty() {
+            self.first = row.iter().map(|&x| f64::from(x)).collect();
+        }
+        let first = &self.first;
+        let at = |i: usize| if i < self.features { f64::from(row[i]) - first[i] } else { 1.0 };
         for i in 0..side {
             let x = at(i);
             // The lower half alone: the matrix is symmetric.
@@ -70,8 +83,12 @@ impl Normal {
         let side = features + 1;
         let gram = |i: usize, j: usize| self.gram[i.max(j) * side + i.min(j)];
         let mean = |i: usize| gram(features, i) / n;
-        let deviation = |i: usize| (gram(i, i) / n - mean(i).powi(2)).max(0.0).sqrt();
-        let scales: Vec<f64> = (0..features).map(|i| deviation(i).max(1e-12)).collect();
+        let variance = |i: usize| (gram(i, i) / n - mean(i).powi(2)).max(0.0);
+        let squares: f64 = (0..features).map(|i| variance(i) + (mean(i) + self.first[i]).powi(2)).sum();
+        let least = ROUNDING * (squares / features as f64).sqrt();
+        // What is left out has an infinite scale, and so no part in anything.
+        let scale = |i: usize| if variance(i).sqrt() > least { variance(i).sqrt() } else { f64::INFINITY };
+        let scales: Vec<f64> = (0..features).map(scale).collect();
         let mut matrix = vec![0.0; features * features];
         for i in 0..features {
             for j in 0..features {
@@ -91,7 +108,7 @@ impl Normal {
             for i in 0..features {
                 let weight = solution[i] / scales[i];
                 weights[i * targets + target] = weight;
-                constant -= weight * mean(i);
+                constant -= weight * (mean(i) + self.first[i]);
             }
             weights[features * targets + target] = constant;
         }
@@ -186,6 +203,31 @@ mod tests {
         (0..50).for_each(|at| normal.add(&[1.0, at as f32], &[f64::from(at)]));
         let read = normal.solve().unwrap().read(&[1.0, 25.0]);
         assert!((read[0] - 25.0).abs() < 0.01);
+    }
+
+    /// Sixteen features that are constant, exactly or but for a few units of f32. What is left to say is the mean of 0 to 7.
+    #[test]
+    fn a_state_that_never_changes_but_for_rounding_says_the_mean() {
+        for noise in [0.0_f32, 6e-8] {
+            let mut normal = Normal::new(16, 1);
+            let row = |at: usize| -> Vec<f32> {
+                let off = |i: usize| noise * ((at * (i + 3) * 7919 + i) % 13) as f32;
+                (0..16).map(|i| 0.37 * (i as f32 - 5.3) * (1.0 + off(i))).collect()
+            };
+            (0..1000).for_each(|at| normal.add(&row(at % 8), &[(at % 8) as f64]));
+            let probe = normal.solve().unwrap();
+            assert!((0..8).all(|at| (probe.read(&row(at))[0] - 3.5).abs() < 1e-9), "{noise}");
+        }
+    }
+
+    #[test]
+    fn a_small_change_of_a_large_feature_is_read() {
+        let mut normal = Normal::new(1, 1);
+        let x = |at: u16| 1000.0 + f32::from(at) / 64.0;
+        (0..65).for_each(|at| normal.add(&[x(at)], &[f64::from(at)]));
+        let read = normal.solve().unwrap().read(&[x(64)]);
+        // 32 above the mean of 32, with the slope of y over 1.001.
+        assert!((read[0] - (32.0 + 32.0 / 1.001)).abs() < 1e-6, "{read:?}");
     }
 
     #[test]

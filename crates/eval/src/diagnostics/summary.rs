@@ -152,6 +152,10 @@ impl Of<'_> {
         let kept = self.explained.train_length;
         let of = |diagnostic| self.explained.find(diagnostic, self.extend, self.longest, Some(kept));
         let [cut, shuffled] = [of(Diagnostic::ContextCut)?, of(Diagnostic::ContextShuffled)?];
+        // There is no verdict on what is no number.
+        if cut.value.is_nan() || shuffled.value.is_nan() {
+            return None;
+        }
         let shown = that_is_shown(cut);
         let verdict = match (Change::of(cut), Change::of(shuffled)) {
             (Change::Unknown, _) | (_, Change::Unknown) => NO_ERROR.to_owned(),
@@ -256,6 +260,13 @@ mod tests {
             ]
         );
         assert_eq!(explained.in_words(200), "200 tokens");
+    }
+
+    #[test]
+    fn what_is_no_number_has_no_verdict() {
+        let sentences = explained(f64::NAN, f64::NAN, f64::NAN).summary("direct");
+        assert_eq!(sentences[0], "at 8L the loss is 3.500 (2.500 at L)");
+        assert!(sentences.iter().all(|sentence| !sentence.contains("NaN")), "{sentences:?}");
     }
 
     #[test]

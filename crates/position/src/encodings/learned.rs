@@ -21,6 +21,9 @@ use crate::table::{Fresh, Longer, check_alpha, read_at, read_hierarchical};
 /// GPT-2's standard deviation of vectors at the start, which the token embeddings have too.
 pub(super) const INIT_STD: f64 = 0.02;
 
+/// The share in the article.
+const ALPHA: f64 = 0.4;
+
 /// What a position past the table reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -47,7 +50,7 @@ keys! {
         /// What a position past the table reads.
         pub past_table: PastTable = PastTable::Error,
         /// `hierarchical`: the share of the quotient's vector, between 0 and 1 and not 0.5.
-        pub alpha: f64 = 0.4,
+        pub alpha: f64 = ALPHA,
         /// `interpolate`: the length the table is stretched over; that of the text that is read unless given.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub length: Option<usize> = None,
@@ -85,6 +88,11 @@ impl Configure for Config {
     fn validate(&self, section: &str, dimensions: &Dimensions) -> Result<()> {
         check_positive(section, "init_std", self.init_std)?;
         check_alpha(section, self.alpha)?;
+        let unread = (self.past_table != PastTable::Hierarchical && self.alpha.to_bits() != ALPHA.to_bits())
+            .then(|| self.alpha.to_string());
+        check_without(section, "alpha", unread, "past_table = \"hierarchical\"")?;
+        let unread = self.length.filter(|_| self.past_table != PastTable::Interpolate);
+        check_without(section, "length", unread.map(|it| it.to_string()), "past_table = \"interpolate\"")?;
         match self.table_size {
             Some(size) if size < dimensions.train_length => Err(Error::value(
                 &format!("{section}.table_size"),

@@ -175,10 +175,15 @@ mod tests {
             ("radix", "beta_new = 16", "variant = \"convert\""),
             ("radix", "reading = \"raw\"", "variant = \"convert\""),
             ("recursive", "hidden = 32", "variant = \"mlp\""),
+            ("learned", "alpha = 0.3", "past_table = \"hierarchical\""),
+            ("learned", "length = 512", "past_table = \"interpolate\""),
+            ("path", "low_rank = false\nrank = 8", "low_rank = true"),
             ("formula", "base = 100", "inv_freq"),
             ("formula", "layout = \"interleaved\"", "inv_freq"),
         ] {
-            let expected = format!("`position.{key}` is not allowed: it has no meaning without `{other}`");
+            let key_alone = key.rsplit('\n').next().unwrap();
+            let expected =
+                format!("`position.{key_alone}` is not allowed: it has no meaning without `{other}`");
             let found = message_of(&format!("kind = \"{kind}\"\n{key}"));
             assert!(found.starts_with(&expected), "{found}");
         }

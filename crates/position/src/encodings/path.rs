@@ -25,12 +25,14 @@ use longwave_kernels::{Reflections, path_scores};
 
 /// The most taps and ranks: far above the 3 and 32 of the published models.
 const MOST: usize = 1 << 14;
+/// That of the published models.
+const RANK: usize = 32;
 
 keys! {
     /// Keys of `kind = "path"`.
     pub struct Config {
         /// Inner width of the map from the input to w; nothing where `low_rank` is false.
-        pub rank: usize = 32,
+        pub rank: usize = RANK,
         /// Rows that the convolution reads: a row and those before it.
         pub kernel: usize = 3,
         /// Whether the map from the input to w is a product of two narrow matrices, or one whole matrix.
@@ -76,6 +78,8 @@ impl Configure for Config {
             check_at_least(section, key, value, 1)?;
             check_at_most(section, key, value, MOST)?;
         }
+        let unread = (!self.low_rank && self.rank != RANK).then(|| self.rank.to_string());
+        check_without(section, "rank", unread, "low_rank = true")?;
         check_positive(section, "eps", self.eps)
     }
 

@@ -29,7 +29,8 @@
 //!
 //! `resonance = true` rounds the wavelength of every band to whole tokens, `inv_freq_i <- 2 pi / round(2 pi / inv_freq_i)`
 //! (Resonance `RoPE`, Wang et al. 2024, arXiv:2403.00071): a band that turns within the training length then
-//! meets no new angle at any whole distance. Rounding comes last: an extension scales the frequencies before it.
+//! meets no new angle at any whole distance. Rounding comes last: an extension scales the frequencies before it. With it `fastest` is
+//! at most 4 pi / 3, so that every wavelength rounds to 2 tokens or more.
 
 mod learned;
 mod schedule;
@@ -48,7 +49,7 @@ keys! {
         pub base: f64 = BASE,
         /// How often the slowest band that turns does so within the training length, in place of `base`.
         pub slowest_turns: Option<f64> = None,
-        /// `slowest_turns`: the fastest band, in radians a token. Default: 1.
+        /// `slowest_turns`: the fastest band, in radians a token; with `resonance` at most 4 pi / 3. Default: 1.
         pub fastest: Option<f64> = None,
         /// How the frequencies lie between 1 and 1 / base.
         #[serde(skip_serializing_if = "Spacing::is_geometric")]

@@ -10,8 +10,9 @@
 //! - `gate = true`: `psi` of a head times `sigmoid(u W_gate + b_gate)`.
 //!
 //! Matrices and taps start as N(0, 0.02), so that training begins with next to no rotation; `log_bias` and `b_gate` at 0.
-//! Where several query heads share a key head, "head" means the key head: queries turn as their keys do. Pairs are halves: channels b and `b + head_dim/2`. Positions do not enter, only the order of the rows. Angles are running
-//! sums in f32: their error grows as the root of the length, to 1e-5 of the sum at 10,000 rows.
+//! Where several query heads share a key head, "head" means the key head: queries turn as their keys do. Pairs are halves: channels b and `b + head_dim/2`. Positions do not enter, only the order of the rows. Angles are
+//! running sums in f32. Past 256 rows their rounding is corrected (`crate::running_sum`): a sum of equal steps is right to 6e-8 of itself at
+//! 10,000 rows, so that 10,000 radians are right to 1e-3, and to 3e-7 at 65,536.
 //!
 //! There are no frequencies of positions to interpolate: extensions of frequencies and geometries do not apply.
 
@@ -19,6 +20,7 @@ use crate::convolution::causal;
 use crate::frequency::turn_halves;
 use crate::per_layer::map_rows;
 use crate::prelude::*;
+use crate::running_sum::running_sum;
 use burn::tensor::activation::sigmoid;
 use longwave_kernels::repeat_heads;
 
@@ -146,7 +148,7 @@ impl SelectiveRope {
         }
         let factors = TensorData::new(self.factors.clone(), [1, 1, 1, bands]);
         let factors: Tensor<4> = constant(factors, &input.device());
-        (psi.cumsum(1) * factors).swap_dims(1, 2) // [batch, kv_heads, length, head_dim/2]
+        (running_sum(psi, 1) * factors).swap_dims(1, 2) // [batch, kv_heads, length, head_dim/2]
     }
 }
 
@@ -197,13 +199,27 @@ impl Position for SelectiveRope {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{build, message_of};
+    use crate::testing::{build, dimensions, message_of};
 
     #[test]
     fn a_bias_starts_as_the_steps_of_rope() {
         let built = build("kind = 'selective_rope'\nbias = true", &Device::flex());
         let log_bias = built.get::<SelectiveRope>().unwrap().log_bias.as_ref().unwrap().val();
         assert!(log_bias.abs().max().into_scalar::<f32>() == 0.0, "exp(0) a row");
+    }
+
+    #[test]
+    fn equal_steps_add_up_without_drift() {
+        let (device, length) = (Device::flex(), 10_000);
+        let built = build("kind = 'selective_rope'\nbias = true", &device);
+        let mut rope = built.get::<SelectiveRope>().unwrap().clone();
+        let fresh = rope.log_bias.take().unwrap().val();
+        rope.log_bias = Some(Param::from_tensor(fresh.add_scalar(0.0037)));
+        let angles = rope.angles(&Tensor::zeros([1, length, dimensions().width], &device), 0);
+        // Of the first band, whose factor is 1.
+        let found: Vec<f32> = angles.slice_dim(3, 0..1).into_data().try_to_vec().unwrap();
+        let exact = f64::from(found[0]) * length as f64;
+        assert!((f64::from(found[length - 1]) / exact - 1.0).abs() < 1e-7);
     }
 
     #[test]

@@ -8,7 +8,8 @@
 //!
 //! The centre c cancels in q.k and keeps the factors small: it is the middle of the keys at hand unless given. It does
 //! not cancel in what another encoding of the layer makes of q or k (`shaw`, `cope`), so `centre` must be given beside
-//! one. Past about 300 `scale_base` positions on one side the factors leave f32: rejected.
+//! one. Past `80 / ln(1 + 1 / gamma)` times `scale_base` positions on one side, 64 times at gamma = 0.4, a factor exceeds e^80, and its
+//! products may leave f32: rejected.
 //! Interpolated by s, positions are divided by s in angles and decay.
 
 use crate::frequency::Decay;
@@ -162,7 +163,8 @@ mod tests {
     #[test]
     fn what_f32_cannot_hold_is_refused() {
         let xpos = build("kind = \"xpos\"", &Device::flex());
-        assert!(xpos.check(&Positions::range(0..65_000)).is_ok());
-        assert!(xpos.check(&Positions::range(0..200_000)).is_err());
+        // 80 x 512 / ln 3.5 = 32695.7 positions on both sides of the middle.
+        assert!(xpos.check(&Positions::range(0..65_392)).is_ok());
+        assert!(xpos.check(&Positions::range(0..65_394)).is_err());
     }
 }

@@ -1,7 +1,7 @@
 //! What an extension must not make of a reading: numbers that leave f32.
 
 use crate::extension::Lengths;
-use crate::reading::Reading;
+use crate::reading::{LayerReading, Reading};
 use longwave_core::{Error, Result};
 
 /// The largest factor on logits that leaves them room in f32.
@@ -23,9 +23,13 @@ pub(super) fn check_numbers(kind: &str, reading: &Reading, lengths: Lengths) -> 
             return error("logits that no f32 holds");
         }
     }
-    let mut scales = reading
-        .layers()
-        .iter()
-        .flat_map(|layer| layer.temperature.numbers().iter().map(|t| layer.logit_scale.max(1.0) / t));
-    if scales.all(|scale| scale <= LARGEST_FACTOR) { Ok(()) } else { error("logits that no f32 holds") }
+    // What multiplies q.k in a layer is the product of all its factors.
+    let holds = |layer: &LayerReading| {
+        let rotations =
+            layer.encodings.iter().filter_map(|place| reading.encodings()[place.encoding].frequencies());
+        let factor: f64 =
+            rotations.map(|frequencies| frequencies.attention_factor.powi(2).max(1.0)).product();
+        layer.temperature.numbers().iter().all(|t| factor * layer.logit_scale.max(1.0) / t <= LARGEST_FACTOR)
+    };
+    if reading.layers().iter().all(holds) { Ok(()) } else { error("logits that no f32 holds") }
 }

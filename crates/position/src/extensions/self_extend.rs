@@ -4,8 +4,9 @@
 //! 2024, arXiv:2401.01325). `shift = "floor"`: `w - floor(w / G)`, the paper's; `"exact"`: `w - w / G`, the
 //! published program's; the same where G divides w. A text of `(L - w) G + w` tokens reads no distance that
 //! training did not show (one of G tokens less where G does not divide w and `shift = "floor"`); a longer one is
-//! rejected unless `allow_untrained = true`. `group = "auto"` is 1 up to L, and past it the smallest G that reads the last
-//! key at most halfway between the window and L, where published choices lie.
+//! rejected unless `allow_untrained = true`. `group = "auto"` is 1 up to L. For a longer text of T tokens it is `ceil(2 (T - w) / (L - w))`,
+//! which reads the first token about halfway between the window and L, where published choices lie: it is about twice the fewest that keep the
+//! text within trained distances. With `w = L - 1` that may be a distance of L; then it is the next larger G that reads none.
 
 use crate::auto::word;
 use crate::extension::Extend;
@@ -76,10 +77,17 @@ impl SelfExtend {
             return farthest.check(Self::KIND, ("window", window), lengths, better);
         }
         farthest.check(Self::KIND, ("group", group), lengths, || {
-            // The last key is at most `window` away once a group holds the whole text.
-            let least = (group..=length).find(|&group| self.farthest(window, group, length) < train as f64);
-            format!("take a group of at least {}, or `group = \"auto\"`", least.unwrap_or(length))
+            let least = self.least_group(window, group, lengths);
+            format!("take a group of at least {least}, or `group = \"auto\"`")
         })
+    }
+
+    /// `group`, or the next larger one that keeps the text within trained distances, for a window below L.
+    fn least_group(&self, window: usize, group: usize, lengths: Lengths) -> usize {
+        let Lengths { train, length } = lengths;
+        // The first token is at most `window` away once a group holds the whole text.
+        let fits = |&group: &usize| self.farthest(window, group, length) < train as f64;
+        (group..=length.max(group)).find(fits).unwrap_or(length)
     }
 
     fn group(&self, window: usize, lengths: Lengths) -> Result<usize> {
@@ -93,7 +101,10 @@ impl SelfExtend {
                 Self::KIND
             ))
             .hint("take a window below L, such as \"L/4\"")),
-            Group::Auto => Ok((2 * (length - window)).div_ceil(train - window)),
+            Group::Auto => {
+                let halfway = (2 * (length - window)).div_ceil(train - window);
+                Ok(self.least_group(window, halfway, lengths))
+            }
         }
     }
 }
@@ -142,7 +153,7 @@ impl JsonSchema for Group {
 
     fn json_schema(_generator: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "So many tokens, or `auto`: as few as keep the text within trained distances.",
+            "description": "So many tokens, or `auto`: 1 up to L, and for a longer text of T tokens ceil(2 (T - w) / (L - w)).",
             "anyOf": [{ "const": "auto" }, { "type": "integer", "minimum": 1 }]
         })
     }
@@ -163,6 +174,24 @@ mod tests {
             assert_eq!(group == 1, length == 128);
         }
         assert!(extend.group(128, Lengths { train: 128, length: 256 }).is_err());
+    }
+
+    /// The first token of 48 lies 47 back. Groups of 34 to 47 read it at `floor(47 / G) + 31 - floor(31 / G)` = 32 = L, groups of 48 at 31.
+    #[test]
+    fn the_automatic_group_is_never_refused() {
+        let lengths = Lengths { train: 32, length: 48 };
+        assert_eq!(SelfExtend::default().group(31, lengths).unwrap(), 48);
+        for shift in [Shift::Floor, Shift::Exact] {
+            let extend = SelfExtend { shift, ..SelfExtend::default() };
+            for (window, length) in (24..32).flat_map(|window| (33..200).map(move |length| (window, length)))
+            {
+                let lengths = Lengths { train: 32, length };
+                let group = extend.group(window, lengths).unwrap();
+                assert!(extend.check_reach(window, group, lengths).is_ok(), "{shift:?} {window} {length}");
+                let halfway = 2.0 * (length - window) as f64 / (32 - window) as f64;
+                assert!(window == 31 || (group as f64 - halfway).abs() < 1.0, "{window} {length}: {group}");
+            }
+        }
     }
 
     #[test]

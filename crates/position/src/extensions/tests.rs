@@ -208,9 +208,15 @@ fn impossible_values_are_refused_by_key() {
         "{ kind = 'yarn', temperature = 1e-320 }",
         "{ kind = 'direct', temperature = 1e-300 }",
         "{ kind = 'frequencies', inv_freq = [1.0, 0.5, 0.25, 0.0], attention_factor = 1e20 }",
+        // 1e28 and 1e20 each fit, and their product does not.
+        "{ kind = 'frequencies', inv_freq = [1.0, 0.5, 0.25, 0.0], attention_factor = 1e14, temperature = 1e-20 }",
+        // A turn takes 0.3 tokens, or 1.26.
+        "{ kind = 'frequencies', inv_freq = [20.0, 0.5, 0.25, 0.0], resonance = true }",
+        "{ kind = 'frequencies', inv_freq = [5.0, 0.5, 0.25, 0.0], resonance = true }",
     ] {
         let error = extension(text).apply(&rope(), LENGTHS).unwrap_err();
         assert!(error.hint_text().is_some(), "{text}: {error}");
+        assert!(!text.contains("resonance") || error.message().starts_with("`resonance = true`"), "{error}");
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::{BASE, Config};
 use crate::auto::Auto;
+use crate::frequency::whole_wavelength;
 use crate::prelude::*;
 use std::f64::consts::TAU;
 
@@ -72,6 +73,16 @@ impl Config {
         };
         let fastest = self.fastest.unwrap_or(1.0);
         check_positive(section, "fastest", fastest)?;
+        let tokens = whole_wavelength(fastest);
+        if self.resonance && tokens < 2.0 {
+            let allowed = format!(
+                "`{section}.resonance = true` rounds its wavelength of {:.3} tokens to {tokens}, and it must be 2 at least: \
+                 at 1 every token has the same angle",
+                TAU / fastest
+            );
+            return Err(Error::value(&key("fastest"), fastest, allowed)
+                .hint("give at most 4 pi / 3 = 4.18, or leave `resonance` out"));
+        }
         check_positive(section, "slowest_turns", turns)?;
         let error =
             |allowed: String, hint: &str| Err(Error::value(&key("slowest_turns"), turns, allowed).hint(hint));
@@ -139,6 +150,9 @@ mod tests {
         let spaced = read("spacing = 'cosh'").unwrap();
         assert!(same(&spaced, &read("spacing = 'cosh'\ntau = 2.8284271247461903").unwrap()));
         assert!(same(&spaced, &read("spacing = 'cosh'\ntau = 'auto'").unwrap()));
+        let rounded = read("slowest_turns = 1.0\nfastest = 4.18\nresonance = true").unwrap();
+        assert!((rounded.as_read()[0] - TAU / 2.0).abs() < 1e-12);
+        assert!(read("slowest_turns = 1.0\nfastest = 20.0").is_ok());
         for (keys, start) in [
             ("tau = 1.0", "`position.tau = 1`"),
             ("spacing = 'cosh'\ntau = -1.0", "`position.tau = -1`"),
@@ -149,6 +163,9 @@ mod tests {
             ("slowest_turns = 2.0\nfastest = 0.05", "`position.slowest_turns = 2`"),
             ("slowest_turns = 1.0\np = 0.07", "`position.slowest_turns = 1`"),
             ("slowest_turns = 0.0", "`position.slowest_turns = 0`"),
+            // 4 pi / 3 = 4.1888 radians a token are a wavelength of 1.5 tokens.
+            ("slowest_turns = 1.0\nfastest = 20.0\nresonance = true", "`position.fastest = 20`"),
+            ("slowest_turns = 1.0\nfastest = 4.19\nresonance = true", "`position.fastest = 4.19`"),
         ] {
             let error = read(keys).unwrap_err();
             assert!(error.message().starts_with(start), "{keys}: {error}");

@@ -131,8 +131,16 @@ fn find(path: &Path, kind: FileKind, beside: Option<&Path>) -> Result<Found> {
 fn missing(path: &Path, kind: FileKind, places: &[PathBuf], bare: bool) -> Error {
     let what = kind.name();
     if let Some(place) = places.iter().find(|place| place.is_dir()) {
-        return Error::usage(format!("`{}` is a folder, and no {what}", place.display()))
-            .hint(format!("name the file of the {what}, such as `{}`", kind.shipped()[0].0));
+        let config = place.join("config.toml");
+        let hint = if matches!(kind, FileKind::Config) && config.is_file() {
+            let (config, run) = (config.display(), place.display());
+            format!(
+                "the config of that run is `{config}`; `longwave train {config} --out {run} --resume` goes on with the run"
+            )
+        } else {
+            format!("name the file of the {what}, such as `{}`", kind.shipped()[0].0)
+        };
+        return Error::usage(format!("`{}` is a folder, and no {what}", place.display())).hint(hint);
     }
     let places: Vec<String> = places.iter().map(|place| format!("`{}`", place.display())).collect();
     let error = Error::usage(format!(

@@ -148,14 +148,29 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// The candidate nearest to `word`, if one is near enough to be a likely slip of the keyboard.
+/// The candidate nearest to `word`, if one is near enough to be a likely slip of the keyboard. Capitals are no slip, nor is `-` for
+/// `_`: papers write `RoPE` and `Self-Extend`.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let folded = fold(word);
     candidates
         .into_iter()
-        .map(|candidate| (edit_distance(word, candidate), candidate))
+        .map(|candidate| (slips(word, candidate), candidate))
         .filter(|(distance, candidate)| *distance <= 1 + candidate.len().max(word.len()) / 4)
-        .min_by_key(|(distance, candidate)| (*distance, Reverse(common_beginning(word, candidate))))
+        .min_by_key(|(distance, candidate)| {
+            let beginning = common_beginning(&folded, &fold(candidate));
+            (*distance, Reverse(beginning), *candidate != word)
+        })
         .map(|(_, candidate)| candidate)
+}
+
+/// How many slips of the keyboard lie between two words.
+pub(crate) fn slips(a: &str, b: &str) -> usize {
+    edit_distance(&fold(a), &fold(b))
+}
+
+/// A word as configs write it.
+fn fold(word: &str) -> String {
+    word.to_lowercase().replace('-', "_")
 }
 
 /// How many characters two words begin with alike. Slips are rare at the beginning of a word.
@@ -164,7 +179,7 @@ fn common_beginning(a: &str, b: &str) -> usize {
 }
 
 /// Levenshtein distance between two words.
-pub(crate) fn edit_distance(a: &str, b: &str) -> usize {
+fn edit_distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, ca) in a.chars().enumerate() {
@@ -204,6 +219,24 @@ mod tests {
     fn finds_the_slip_of_the_keyboard_but_not_a_stranger() {
         assert_eq!(nearest("lenght", ["steps", "length", "seed"]), Some("length"));
         assert_eq!(nearest("temperature", ["steps", "length", "seed"]), None);
+    }
+
+    #[test]
+    fn capitals_and_hyphens_are_no_slips() {
+        // By single letters `Rope` is as near to `cope`, and `RoPE` to neither.
+        for word in ["Rope", "RoPE", "ROPE"] {
+            assert_eq!(nearest(word, ["cope", "rope"]), Some("rope"), "{word}");
+        }
+        for (word, meant) in [
+            ("ALiBi", "alibi"),
+            ("KERPLE", "kerple"),
+            ("YaRN", "yarn"),
+            ("Self-Extend", "self_extend"),
+            ("ALiBy", "alibi"),
+        ] {
+            assert_eq!(nearest(word, ["alibi", "kerple", "self_extend", "yarn"]), Some(meant), "{word}");
+        }
+        assert_eq!(nearest("d", ["D", "d"]), Some("d"), "the same word before its capitals");
     }
 
     #[test]

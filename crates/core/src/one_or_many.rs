@@ -1,5 +1,6 @@
 //! A list that may be written as its only value: `extend = "yarn"` for `extend = ["yarn"]`.
 
+use crate::config::list;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{IntoDeserializer, MapAccess, SeqAccess, Visitor};
@@ -35,7 +36,14 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ListVisitor<T> {
         f.write_str("a list, or one value")
     }
 
-    one! { visit_bool: bool, visit_i64: i64, visit_u64: u64, visit_f64: f64, visit_str: &str, visit_string: String }
+    one! { visit_bool: bool, visit_i64: i64, visit_u64: u64, visit_f64: f64 }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Vec<T>, E> {
+        let one: Result<T, E> = T::deserialize(text.into_deserializer());
+        one.map(|one| vec![one]).map_err(|error| {
+            if list::is_meant(text) { E::custom(format!("{error}\n{}", list::TAKEN)) } else { error }
+        })
+    }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Vec<T>, A::Error> {
         T::deserialize(MapAccessDeserializer::new(map)).map(|one| vec![one])

@@ -3,10 +3,9 @@
 use crate::split_config::{SplitConfig, also_named};
 use crate::task::TaskConfig;
 use crate::tokenizer::{BYTES, MAX_VOCABULARY};
-use longwave_core::config::check_path;
+use longwave_core::config::{check_keys_of_kind, check_path, missing_key_of_kind};
 use longwave_core::{Error, Result};
 use schemars::{JsonSchema, Schema};
-use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::path::PathBuf;
 
@@ -78,7 +77,11 @@ pub enum TokenizerConfig {
 
 /// The keys of a tokenizer as written; read first, so that an unknown key is named with its path.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a table with a `kind`\nhint: write `{ kind = \"bytes\" }`, `{ kind = \"bpe\", vocab_size = 512 }`, or \
+                 `{ kind = \"file\", path = \"tokenizer.json\" }` for a file that is there"
+)]
 struct Written {
     kind: TokenizerKind,
     vocab_size: Option<usize>,
@@ -95,17 +98,23 @@ enum TokenizerKind {
 
 impl<'de> Deserialize<'de> for TokenizerConfig {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let written = Written::deserialize(deserializer)?;
-        match (written.kind, written.vocab_size, written.path) {
-            (TokenizerKind::Bytes, None, None) => Ok(Self::Bytes),
-            (TokenizerKind::Bytes, ..) => Err(D::Error::custom("kind \"bytes\" takes no other key")),
-            (TokenizerKind::Bpe, Some(vocab_size), None) => Ok(Self::Bpe { vocab_size }),
-            (TokenizerKind::Bpe, ..) => {
-                Err(D::Error::custom("kind \"bpe\" takes `vocab_size` and no other key"))
+        let Written { kind, vocab_size, path } = Written::deserialize(deserializer)?;
+        let keys = [("vocab_size", vocab_size.is_some()), ("path", path.is_some())];
+        let missing = missing_key_of_kind::<D::Error>;
+        let (name, takes, tokenizer): (_, &[&str], _) = match kind {
+            TokenizerKind::Bytes => ("bytes", &[], Self::Bytes),
+            TokenizerKind::Bpe => {
+                let vocab_size = vocab_size
+                    .ok_or_else(|| missing("vocab_size", "{ kind = \"bpe\", vocab_size = 512 }"))?;
+                ("bpe", &["vocab_size"], Self::Bpe { vocab_size })
             }
-            (TokenizerKind::File, None, Some(path)) => Ok(Self::File { path }),
-            (TokenizerKind::File, ..) => Err(D::Error::custom("kind \"file\" takes `path` and no other key")),
-        }
+            TokenizerKind::File => {
+                let path =
+                    path.ok_or_else(|| missing("path", "{ kind = \"file\", path = \"tokenizer.json\" }"))?;
+                ("file", &["path"], Self::File { path })
+            }
+        };
+        check_keys_of_kind(name, takes, &keys).map(|()| tokenizer)
     }
 }
 
@@ -249,8 +258,8 @@ mod tests {
             ("corpus = 'x'\nseparator = ''", "data.separator"),
             ("tokenizer = { kind = 'bpe', vocab_siz = 512 }", "unknown key `data.tokenizer.vocab_siz`"),
             ("tokenizer = { kind = 'bytes', vocab_size = 3 }", "takes no other key"),
-            ("tokenizer = { kind = 'bpe' }", "takes `vocab_size`"),
-            ("tokenizer = { kind = 'file' }", "takes `path`"),
+            ("tokenizer = { kind = 'bpe' }", "`data.tokenizer.vocab_size` is missing"),
+            ("tokenizer = { kind = 'file' }", "`data.tokenizer.path` is missing"),
             ("corpus = 'x'\ntokenizer = { kind = 'file', path = '' }", "data.tokenizer.path"),
             (
                 "tokenizer = { kind = 'bpe', vocab_size = 300 }\ntask = { kind = 'copy' }",
@@ -270,6 +279,34 @@ mod tests {
         let mistyped = read("tokenizer = { kind = 'bpe', vocab_siz = 512 }").unwrap_err();
         assert_eq!(mistyped.hint_text(), Some("did you mean `vocab_size`?"));
         DataConfig::new("x").validate().unwrap();
+    }
+
+    #[test]
+    fn hints_write_the_table_that_was_meant() {
+        let told = |text: &str| {
+            let error = read(text).unwrap_err();
+            (error.message().to_owned(), error.hint_text().unwrap().to_owned())
+        };
+        for word in ["bytes", "gpt2", "tok.json"] {
+            let (message, hint) = told(&format!("tokenizer = '{word}'"));
+            let why = "is not allowed: it must be a table with a `kind`";
+            assert_eq!(message, format!("`data.tokenizer = \"{word}\"` {why}"));
+            for table in ["{ kind = \"bytes\" }", "{ kind = \"file\", path = \"tokenizer.json\" }"] {
+                assert!(hint.contains(table), "{hint}");
+            }
+        }
+        assert_eq!(told("task = 'needle'").1, "write `{ kind = \"needle\" }`");
+        let (_, hint) = told("tokenizer = { kind = 'bpe' }");
+        assert_eq!(hint, "write the whole table, as `{ kind = \"bpe\", vocab_size = 512 }`");
+        // What `--set data.tokenizer.kind=file --set data.tokenizer.path=tok.json` leaves of a config with `bpe`.
+        let (message, hint) = told("tokenizer = { kind = 'file', vocab_size = 512, path = 'tok.json' }");
+        assert!(
+            message
+                .ends_with("kind \"file\" takes `path` and no other key; `vocab_size` has no meaning for it"),
+            "{message}"
+        );
+        let table = "--set 'data.tokenizer={ kind = \"file\", path = \"tok.json\" }'";
+        assert_eq!(hint, format!("leave it out; `{table}` replaces the whole table"));
     }
 
     #[test]

@@ -87,7 +87,13 @@ impl Architecture {
         } else if let Some(config) = only.and_then(|only| only.get::<learned::Config>()) {
             (Self::Gpt2, gpt2(resolved, config))
         } else {
-            return (Self::Longwave, Some(format!("none has `position.kind = \"{}\"`", position.name())));
+            // The name of several is no value of the key.
+            let what = if only.is_some() {
+                format!("`position.kind = \"{}\"`", position.name())
+            } else {
+                format!("the encodings `{}`", position.name())
+            };
+            return (Self::Longwave, Some(format!("none has {what}")));
         };
         let model = &resolved.config;
         let others = [

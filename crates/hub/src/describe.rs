@@ -27,11 +27,7 @@ impl ConfigFile {
     pub(crate) fn read(folder: &Path) -> Result<Self> {
         let path = folder.join("config.json");
         if !path.exists() {
-            return Err(Error::usage(format!(
-                "`{}` holds no model: it has no `config.json`",
-                folder.display()
-            ))
-            .hint("name a folder with `config.json`, `model.safetensors` and `tokenizer.json`"));
+            return Err(no_model(folder));
         }
         let text = file::read_text(&path)?;
         not_a_pointer(&path, text.as_bytes())?;
@@ -45,6 +41,21 @@ impl ConfigFile {
         let longwave = json.get("model_type").is_some_and(|kind| kind == Architecture::Longwave.model_type());
         let described = if longwave { None } else { Some(fields::read(&json).map_err(named)?) };
         Ok(Self { path, json, block, described })
+    }
+}
+
+/// Why a path is no folder of a model: it may be a file of one.
+fn no_model(path: &Path) -> Error {
+    let shown = path.display();
+    let hint = "name a folder with `config.json`, `model.safetensors` and `tokenizer.json`";
+    if !path.is_file() {
+        return Error::usage(format!("`{shown}` holds no model: it has no `config.json`")).hint(hint);
+    }
+    let error = Error::usage(format!("`{shown}` is a file, and not the folder of a model"));
+    match path.parent().filter(|folder| folder.join("config.json").exists()) {
+        None => error.hint(hint),
+        Some(folder) if folder.as_os_str().is_empty() => error.hint("did you mean `.`?"),
+        Some(folder) => error.hint(format!("did you mean `{}`?", folder.display())),
     }
 }
 

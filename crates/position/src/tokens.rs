@@ -138,18 +138,23 @@ fn number(text: &str) -> Option<f64> {
     text.trim().parse::<f64>().ok().filter(|number| number.is_finite() && *number > 0.0)
 }
 
-/// What somebody who wrote `text` probably meant.
+/// A hint for somebody who wrote `text` for a number of tokens.
 fn hint(text: &str) -> String {
+    meant(text).unwrap_or_else(|| "`\"2L\"` is twice the training length, `256` is 256 tokens".to_owned())
+}
+
+/// What somebody who wrote `text` probably meant, if that is plain.
+pub(crate) fn meant(text: &str) -> Option<String> {
     let upper = text.to_uppercase();
     let (before, after) = upper.split_once('L').unwrap_or((&upper, ""));
     let after = after.trim().trim_start_matches('*');
     match (text.trim().parse::<usize>(), Tokens::parse(&upper), number(after)) {
-        (Ok(tokens), ..) if tokens > 0 => format!("write `{tokens}` without quotes"),
-        (_, Some(meant), _) => format!("did you mean `\"{}\"`?", meant.text()),
+        (Ok(tokens), ..) if tokens > 0 => Some(format!("write `{tokens}` without quotes")),
+        (_, Some(meant), _) => Some(format!("did you mean `\"{}\"`?", meant.text())),
         (_, _, Some(factor)) if before.trim().is_empty() => {
-            format!("did you mean `\"{}\"`?", Tokens::times(factor).text())
+            Some(format!("did you mean `\"{}\"`?", Tokens::times(factor).text()))
         }
-        _ => "`\"2L\"` is twice the training length, `256` is 256 tokens".to_owned(),
+        _ => None,
     }
 }
 

@@ -142,6 +142,21 @@ fn a_value_that_is_not_allowed() {
         (&["train.validate_every=0"], "`train.validate_every = 6` for a validation at the end"),
         (&["train.checkpoint_every=0"], "`train.checkpoint_every = 6` for a checkpoint at the end"),
         (&["train.on_non_finite=rolback"], "did you mean `rollback`?"),
+        (&["position=RoPE"], "did you mean `rope`?"),
+        (&["evaluate.lengths=8L,4L"], "a list is written `--set 'evaluate.lengths=[\"8L\", \"4L\"]'`"),
+        (&["evaluate.lengths=[L,2L]"], "a list is written `--set 'evaluate.lengths=[\"L\", \"2L\"]'`"),
+        (&["evaluate.extend=yarn,ntk"], "a list is written `--set 'evaluate.extend=[\"yarn\", \"ntk\"]'`"),
+        (&["train.keep_checkpoints=2,4"], "a list is written `--set 'train.keep_checkpoints=[2, 4]'`"),
+        (&["train.positions=pose"], "hint: write `{ kind = \"pose\" }`"),
+        (&["train.positions={ kind = \"offset\" }"], "`train.positions.max_position` is missing"),
+        (
+            &[
+                "data.tokenizer={ kind = \"bpe\", vocab_size = 270 }",
+                "data.tokenizer.kind=file",
+                "data.tokenizer.path=t.json",
+            ],
+            "`--set 'data.tokenizer={ kind = \"file\", path = \"t.json\" }'` replaces the whole table",
+        ),
         (&[task, length, "train.sampling=shuffled"], "`train.sampling` has no meaning"),
         (&[task, length, "stage=[{ length = 16, steps = 5 }]"], "`stage[0].length = 16`"),
         (

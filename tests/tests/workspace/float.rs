@@ -56,7 +56,10 @@ fn a_span_is_above_zero_and_a_key_of_floats_alone() {
     for (keys, message) in [
         ("kind = \"float\", span = 0", "`train.positions.span = 0` is not allowed"),
         ("kind = \"float\", max_position = 64", "kind \"float\" takes `span` and no other key"),
-        ("kind = \"randpos\", span = 64", "`span` is a key of kind \"float\""),
+        (
+            "kind = \"randpos\", span = 64",
+            "takes `max_position` and no other key; `span` has no meaning for it",
+        ),
         ("kind = \"float\", span = \"8M\"", "a multiple of the training length L"),
     ] {
         let set = format!("train.positions={{ {keys} }}");

@@ -52,8 +52,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     status(&match &import.run {
         Some(meta) => format!("{}: the run `{}` after step {}", out.display(), written.name, meta.step),
         None => format!(
-            "{}: a `{kind}` model of training length {}; `eval` reads it on `{}`, or name another text with `--set \
-             data.corpus=..`",
+            "{}: a `{kind}` model of training length {}; `eval` reads it on `{}`, or on another text with \
+             `--corpus PATH`",
             out.display(),
             written.train.length,
             written.data.corpus

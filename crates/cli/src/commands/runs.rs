@@ -49,10 +49,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 fn list(store: &Store) -> Result<()> {
     let keys = store.begun()?;
     if keys.is_empty() {
-        let folder = store.folder().display();
-        status(&format!(
-            "`{folder}` holds no runs: no study was run. `longwave train` has a folder for each run, as runs/rope-0"
-        ));
+        say_empty(store);
         return Ok(());
     }
     let users = users(store)?;
@@ -94,9 +91,22 @@ fn state(store: &Store, key: &str) -> Result<String> {
     })
 }
 
+/// Says that there is nothing: a folder may hold runs of `longwave train` all the same.
+fn say_empty(store: &Store) {
+    let folder = store.folder().display();
+    status(&format!(
+        "`{folder}` holds no runs of a study; `longwave train` has a folder for each run, as runs/rope-0"
+    ));
+}
+
 fn prune(store: &Store, yes: bool) -> Result<()> {
+    let keys = store.begun()?;
+    if keys.is_empty() {
+        say_empty(store);
+        return Ok(());
+    }
     let users = users(store)?;
-    let unused: Vec<String> = store.begun()?.into_iter().filter(|key| !users.contains_key(key)).collect();
+    let unused: Vec<String> = keys.into_iter().filter(|key| !users.contains_key(key)).collect();
     if unused.is_empty() {
         status("every run belongs to a study");
         return Ok(());

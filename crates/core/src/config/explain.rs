@@ -1,7 +1,7 @@
 //! What serde found wrong, in the words of a config.
 
-use super::unknown_key;
-use crate::error::{Error, edit_distance, nearest};
+use super::{kinds, list, unknown_key};
+use crate::error::{Error, nearest, slips};
 use toml::{Table, Value};
 
 pub(super) fn join(section: &str, path: &str) -> String {
@@ -16,6 +16,7 @@ pub(super) fn join(section: &str, path: &str) -> String {
 /// its message that begins with `hint: `.
 pub(super) fn explain(table: &Table, section: &str, path: &str, message: &str) -> Error {
     let hint = message.lines().find_map(|line| line.strip_prefix("hint: "));
+    let takes_list = message.lines().any(|line| line == list::TAKEN);
     // Further lines repeat the key.
     let message = message.lines().next().unwrap_or_default();
     let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
@@ -29,34 +30,42 @@ pub(super) fn explain(table: &Table, section: &str, path: &str, message: &str) -
     if message.starts_with("missing field")
         && let Some(field) = quoted.first()
     {
-        let there = if path.is_empty() { Some(table) } else { lookup(table, path).and_then(Value::as_table) };
-        let slip = there.and_then(|there| there.keys().find(|key| edit_distance(field, key) == 1));
-        let what = match slip {
-            Some(slip) => format!("write `{field}` in the place of `{slip}`, or add it:"),
-            None => format!("add `{field} = ...`;"),
-        };
-        return Error::usage(format!("`{}` is missing", join(section, &join(path, field))))
-            .hint(format!("{what} `longwave schema` says what it takes"));
+        let error = Error::usage(format!("`{}` is missing", join(section, &join(path, field))));
+        return error.hint(hint.map_or_else(|| hint_of_missing(table, path, field), str::to_owned));
     }
     let key = join(section, path);
     let wanted = wanted(message);
-    let error = match lookup(table, path) {
+    let value = lookup(table, path);
+    let error = match value {
         // TOML has no such number, so that a `--set` of one is taken for a string.
         Some(Value::String(digits))
             if wanted.starts_with("it must be a whole number") && is_number(digits) =>
         {
             Error::value(&key, digits, format!("it must be at most {}", i64::MAX))
         }
-        Some(value) => Error::value(&key, value, wanted),
+        Some(value) => Error::value(&key, value, &wanted),
         None => Error::usage(format!("`{key}`: {wanted}")),
     };
     let near = quoted.split_first().filter(|_| message.starts_with("unknown variant"));
     let near = near.and_then(|(word, allowed)| nearest(word, allowed.iter().copied()));
-    match (hint, near) {
-        (Some(hint), _) => error.hint(hint),
-        (None, Some(near)) => error.hint(format!("did you mean `{near}`?")),
-        (None, None) => error.hint("`longwave schema` prints every key and what it allows"),
-    }
+    let text = value.and_then(Value::as_str).filter(|_| takes_list || wanted.contains("a list"));
+    let hint = text
+        .and_then(|text| list::hint(&key, text))
+        .or_else(|| hint.map(str::to_owned))
+        .or_else(|| kinds::hint(&key, value?, &wanted))
+        .or_else(|| near.map(|near| format!("did you mean `{near}`?")));
+    error.hint(hint.unwrap_or_else(|| "`longwave schema` prints every key and what it allows".to_owned()))
+}
+
+/// What to do about a key that is missing from the table at `path`.
+fn hint_of_missing(table: &Table, path: &str, field: &str) -> String {
+    let there = if path.is_empty() { Some(table) } else { lookup(table, path).and_then(Value::as_table) };
+    let slip = there.and_then(|there| there.keys().find(|key| slips(field, key) <= 1));
+    let what = match slip {
+        Some(slip) => format!("write `{field}` in the place of `{slip}`, or add it:"),
+        None => format!("add `{field} = ...`;"),
+    };
+    format!("{what} `longwave schema` says what it takes")
 }
 
 fn is_number(text: &str) -> bool {

@@ -5,6 +5,8 @@
 //! and, for a slip of the keyboard, what was probably meant.
 
 mod explain;
+mod kinds;
+pub(crate) mod list;
 mod set;
 
 use crate::error::{Error, Result, nearest};
@@ -13,6 +15,7 @@ use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
 pub use explain::without_types;
+pub use kinds::{check_keys_of_kind, missing_key_of_kind};
 pub use set::set;
 
 /// What to do about a backslash that TOML takes for the beginning of an escape.
@@ -102,6 +105,12 @@ pub fn kind_and_rest(value: &Value, key: &str) -> Result<(String, Table)> {
 pub fn unknown_kind<'a>(key: &str, kind: &str, known: impl IntoIterator<Item = &'a str>) -> Error {
     let known: Vec<&str> = known.into_iter().collect();
     let error = Error::value(key, format!("\"{kind}\""), format!("it must be one of {}", listed(&known)));
+    let place_in_list = key.strip_suffix(']').and_then(|key| key.rsplit_once('['));
+    // Encodings that stand together are a list as well.
+    let list = place_in_list.map(|(list, _)| list).or((key == "position").then_some(key));
+    if let Some(hint) = list.and_then(|list| list::hint(list, kind)) {
+        return error.hint(hint);
+    }
     match nearest(kind, known.iter().copied()) {
         Some(near) => error.hint(format!("did you mean `{near}`?")),
         None => error.hint("`longwave schema` prints every key and what it allows"),

@@ -73,6 +73,13 @@ pub fn set(document: &mut Table, assignment: &str) -> Result<Option<String>> {
 /// The blocks of which one may be addressed without its number.
 const BLOCKS: &str = "evaluate";
 
+/// How `--set` names a key that messages name by its place in the file.
+pub(super) fn assigned(key: &str) -> String {
+    // Behind `eval`, which messages take for the place, `--set` is about the one evaluation at hand.
+    let key = key.strip_prefix("eval.").unwrap_or(key);
+    key.replace(&format!("{BLOCKS}[0]"), BLOCKS).replace('[', ".").replace(']', "")
+}
+
 fn first_block() -> Value {
     Value::Array(vec![Value::Table(Table::new())])
 }

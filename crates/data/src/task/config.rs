@@ -34,7 +34,7 @@ pub enum Scoring {
 
 /// `data.task`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table with a `kind`")]
 pub struct TaskConfig {
     /// What is asked.
     pub kind: TaskKind,

@@ -36,8 +36,9 @@ impl Rules for FixedTarget {
         if shortest < target {
             let allowed =
                 format!("a length must be at least `target = {target}`, the tokens that are scored");
+            let meant = block.meant_multiple().map(|meant| format!("{meant}; ")).unwrap_or_default();
             return Err(block.error("lengths", shortest, allowed).hint(format!(
-                "remove it, or score fewer tokens at every length with `target = {shortest}`"
+                "{meant}remove it, or score fewer tokens at every length with `target = {shortest}`"
             )));
         }
         let window_stride = block.get(WINDOW_STRIDE).unwrap_or(max_length);
@@ -115,6 +116,28 @@ pub fn fixed_target(
 mod tests {
     use super::super::tests::rows;
     use super::*;
+
+    #[test]
+    fn a_length_that_was_meant_as_a_multiple_is_told_so() {
+        let hint = |train_length, shortest| {
+            let keys = Keys::default().with(MAX_LENGTH, 512);
+            let block = Given {
+                section: "eval",
+                train_length,
+                shortest,
+                longest: 512,
+                keys: &keys,
+                corpus: None,
+                split: longwave_data::Split::Test,
+            };
+            FixedTarget.resolve(&block).unwrap_err().hint_text().unwrap().to_owned()
+        };
+        let or = "; remove it, or score fewer tokens at every length with `target = ";
+        assert_eq!(hint(64, 8), format!("`\"8L\"` is 8 times the training length, 512 tokens{or}8`"));
+        assert_eq!(hint(64, 1), format!("`\"L\"` is the training length, 64 tokens{or}1`"));
+        // Nobody reads 100 times the training length.
+        assert!(hint(128, 100).starts_with("remove it, or"));
+    }
 
     #[test]
     fn fixed_target_scores_the_same_tokens_at_every_length() {

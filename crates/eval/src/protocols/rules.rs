@@ -168,6 +168,9 @@ impl Documents<'_> {
     }
 }
 
+/// The largest multiple of the training length that people read, more or less.
+const LARGEST_MULTIPLE: usize = 32;
+
 /// A block of a config while its keys are checked.
 #[derive(Clone, Copy, Debug)]
 pub struct Given<'a> {
@@ -201,6 +204,20 @@ impl Given<'_> {
                 .hint("leave it out to lay the windows out for the longest length"));
         }
         Ok(max_length)
+    }
+
+    /// The multiple of the training length that the shortest length was probably meant as, in words: `8` for `"8L"`.
+    pub fn meant_multiple(&self) -> Option<String> {
+        let (times, train_length) = (self.shortest, self.train_length);
+        if times >= train_length || times > LARGEST_MULTIPLE {
+            return None;
+        }
+        let tokens = times * train_length;
+        Some(if times == 1 {
+            format!("`\"L\"` is the training length, {tokens} tokens")
+        } else {
+            format!("`\"{times}L\"` is {times} times the training length, {tokens} tokens")
+        })
     }
 
     pub fn error(&self, key: &str, value: impl Display, allowed: impl Display) -> Error {

@@ -12,7 +12,12 @@ const OF_START: [&str; 6] = ["head", "heads", "layer", "layers", "L", "d"];
 
 /// A learned parameter of a formula.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "it must be a number, or a table with `start` (a number or a formula) and, where wanted, `per_layer`, \
+                 `per_head`, `min`, `max` and `decay`\nhint: `{ start = 1.0, min = 0.0 }` is a parameter with a bound, and \
+                 `1.0` one without"
+)]
 pub enum Parameter {
     /// Where it starts; every layer and head has its own.
     Start(f64),

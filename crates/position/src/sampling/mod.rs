@@ -24,12 +24,12 @@ use crate::extent::Extent;
 use crate::positions::Positions;
 use crate::reading::Reading;
 use crate::tokens::{Lengths, Tokens};
+use longwave_core::config::{check_keys_of_kind, missing_key_of_kind};
 use longwave_core::random::Stream;
 use longwave_core::{Error, Result};
 use pose::Pose;
 use schemars::JsonSchema;
 use segments::Segments;
-use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 pub use shown::Shown;
 
@@ -98,7 +98,7 @@ pub enum TrainingPositions {
 
 /// The keys as written; read first, so that an unknown key is named with its path.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table with a `kind`")]
 struct Written {
     kind: SamplingKind,
     max_position: Option<Tokens>,
@@ -121,36 +121,35 @@ enum SamplingKind {
 impl<'de> Deserialize<'de> for TrainingPositions {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
         let Written { kind, max_position, max_skip, count, span } = Written::deserialize(deserializer)?;
-        let rejected = |what: &str| Err(D::Error::custom(what));
-        if span.is_some() && !matches!(kind, SamplingKind::Float) {
-            return rejected("`span` is a key of kind \"float\"");
-        }
-        match (kind, max_position, max_skip, count) {
-            (SamplingKind::Contiguous, None, None, None) => Ok(Self::Contiguous),
-            (SamplingKind::Contiguous, ..) => rejected("kind \"contiguous\" takes no other key"),
-            (SamplingKind::Randpos, max_position, None, None) => {
-                Ok(Self::Randpos { max_position: max_position.unwrap_or_else(randpos_positions) })
+        let keys = [
+            ("max_position", max_position.is_some()),
+            ("max_skip", max_skip.is_some()),
+            ("count", count.is_some()),
+            ("span", span.is_some()),
+        ];
+        let missing = missing_key_of_kind::<D::Error>;
+        let (takes, positions): (&[&str], _) = match kind {
+            SamplingKind::Contiguous => (&[], Self::Contiguous),
+            SamplingKind::Randpos => {
+                let max_position = max_position.unwrap_or_else(randpos_positions);
+                (&["max_position"], Self::Randpos { max_position })
             }
-            (SamplingKind::Randpos, ..) => rejected("kind \"randpos\" takes `max_position` and no other key"),
-            (SamplingKind::Float, None, None, None) => {
-                Ok(Self::Float { span: span.unwrap_or_else(float_span) })
+            SamplingKind::Float => (&["span"], Self::Float { span: span.unwrap_or_else(float_span) }),
+            SamplingKind::Pose => {
+                let max_position = max_position.unwrap_or_else(pose_positions);
+                (&["max_position", "max_skip"], Self::Pose { max_position, max_skip })
             }
-            (SamplingKind::Float, ..) => rejected("kind \"float\" takes `span` and no other key"),
-            (SamplingKind::Pose, max_position, max_skip, None) => {
-                Ok(Self::Pose { max_position: max_position.unwrap_or_else(pose_positions), max_skip })
+            SamplingKind::Offset => {
+                let max_position = max_position
+                    .ok_or_else(|| missing("max_position", "{ kind = \"offset\", max_position = \"8L\" }"))?;
+                (&["max_position"], Self::Offset { max_position })
             }
-            (SamplingKind::Pose, ..) => {
-                rejected("kind \"pose\" takes `max_position`, `max_skip` and no other key")
+            SamplingKind::Segments => {
+                let count = count.ok_or_else(|| missing("count", "{ kind = \"segments\", count = 4 }"))?;
+                (&["count", "max_position"], Self::Segments { count, max_position })
             }
-            (SamplingKind::Offset, Some(max_position), None, None) => Ok(Self::Offset { max_position }),
-            (SamplingKind::Offset, ..) => rejected("kind \"offset\" takes `max_position` and no other key"),
-            (SamplingKind::Segments, max_position, None, Some(count)) => {
-                Ok(Self::Segments { count, max_position })
-            }
-            (SamplingKind::Segments, ..) => {
-                rejected("kind \"segments\" takes `count`, may take `max_position`, and no other key")
-            }
-        }
+        };
+        check_keys_of_kind(positions.kind(), takes, &keys).map(|()| positions)
     }
 }
 

@@ -48,8 +48,20 @@ fn what_is_read_is_written() {
 fn strangers_and_too_few_positions_are_named() {
     assert!(message_of("kind = \"randpos\"\nmax_positon = 3").contains("did you mean `max_position`?"));
     assert!(message_of("kind = \"rand\"").contains("randpos"));
-    assert!(message_of("kind = \"randpos\"\ncount = 3").contains("no other key"));
-    assert!(message_of("kind = \"offset\"").contains("takes `max_position`"));
+    let stranger = message_of("kind = \"randpos\"\ncount = 3");
+    let takes = "kind \"randpos\" takes `max_position` and no other key; `count` has no meaning for it";
+    assert!(stranger.contains(takes), "{stranger}");
+    assert!(
+        message_of("kind = \"contiguous\"\ncount = 3\nspan = 2").contains("`count`, `span` have no meaning")
+    );
+    for (kind, key) in [("offset", "max_position"), ("segments", "count")] {
+        let missing = message_of(&format!("kind = \"{kind}\""));
+        assert!(missing.starts_with(&format!("`train.positions.{key}` is missing")), "{missing}");
+        let example = missing.split('`').nth(3).unwrap();
+        let whole: toml::Table = format!("positions = {example}").parse().unwrap();
+        let positions = TrainingPositions::deserialize(whole["positions"].clone()).unwrap();
+        assert_eq!(positions.kind(), kind, "{missing}");
+    }
     assert!(message_of("kind = \"segments\"\ncount = 0").starts_with("`train.positions.count = 0`"));
     let few = message_of("kind = \"pose\"\nmax_position = 12");
     assert!(few.contains("`train.positions.max_position = 12` is not allowed: a row of 16 tokens"), "{few}");

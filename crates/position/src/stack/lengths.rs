@@ -2,8 +2,8 @@
 //! reads it, so that a run is identified by the number, however it is written.
 
 use crate::encodings;
-use crate::tokens::{Lengths, Tokens};
-use longwave_core::Result;
+use crate::tokens::{Lengths, Tokens, meant};
+use longwave_core::{Error, Result};
 use toml::Value;
 
 /// A `[position]` value with numbers of tokens in the place of lengths such as `"2L"`; `section` is its place in the
@@ -28,8 +28,7 @@ fn within(value: &Value, section: &str, kind: &str, lengths: Lengths) -> Result<
             let inner = table.iter().map(|(key, value)| {
                 let section = format!("{section}.{key}");
                 let value = if value.is_str() && keys.contains(&key.as_str()) {
-                    let tokens = Tokens::from_value(value, &section)?.whole(&section, lengths)?;
-                    Value::Integer(tokens as i64)
+                    Value::Integer(read(value, key, &section)?.whole(&section, lengths)? as i64)
                 } else {
                     within(value, &section, kind, lengths)?
                 };
@@ -39,6 +38,21 @@ fn within(value: &Value, section: &str, kind: &str, lengths: Lengths) -> Result<
         }
         other => Ok(other.clone()),
     }
+}
+
+/// Reads a text. Of the keys that may be lengths the base of a rotation alone is no number of tokens otherwise.
+fn read(value: &Value, key: &str, section: &str) -> Result<Tokens> {
+    let read = Tokens::from_value(value, section);
+    if key != "base" {
+        return read;
+    }
+    read.map_err(|_| {
+        let hint = value.as_str().and_then(meant);
+        let hint =
+            hint.unwrap_or_else(|| "the usual one is 10000.0; `\"L\"` is the training length".to_owned());
+        Error::value(section, value, "it must be a number above 1, or a length such as \"L\" or \"8L\"")
+            .hint(hint)
+    })
 }
 
 #[cfg(test)]
@@ -86,6 +100,13 @@ mod tests {
             "{error}"
         );
         assert_eq!(error.hint_text(), Some("did you mean `\"8L\"`?"));
+        let base = |text: &str| read(&format!("{{ kind = 'rope', base = '{text}' }}")).unwrap_err();
+        let none = base("abc");
+        let what = "`position.base = \"abc\"` is not allowed: it must be a number above 1, or a length such as \"L\" or \"8L\"";
+        assert_eq!(none.message(), what);
+        assert_eq!(none.hint_text(), Some("the usual one is 10000.0; `\"L\"` is the training length"));
+        assert_eq!(base("8l").hint_text(), Some("did you mean `\"8L\"`?"));
+        assert_eq!(base("10000").hint_text(), Some("write `10000` without quotes"));
         let small = read("['none', { kind = 't5', max_distance = 'L/200' }]").unwrap_err();
         assert!(small.message().starts_with("`position[1].max_distance = \"L/200\"`"), "{small}");
         assert!(read("{ kind = 'xpos', base = 'L' }").unwrap_err().message().contains("position.base"));

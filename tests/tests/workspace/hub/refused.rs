@@ -17,7 +17,9 @@ fn what_no_published_architecture_computes_is_said() {
         exported.obstacle.unwrap()
     };
     assert!(told("'alibi'", "").contains("`position.kind = \"alibi\"`"));
-    assert!(told("['rope', 'alibi']", "").contains("rope+alibi"));
+    assert_eq!(told("['rope', 'alibi']", ""), "none has the encodings `rope+alibi`");
+    let mixed = "{ kind = 'mixed', layers = ['rope', 'none'], pattern = [0, 1] }";
+    assert_eq!(told(mixed, SWIGLU), "none has the encodings `rope/none`");
     for (position, model, part) in [
         ("{ kind = 'rope', p = 0.5 }", SWIGLU, "`p = 0.5`"),
         ("{ kind = 'rope', hope = true }", SWIGLU, "hope"),

@@ -24,6 +24,18 @@ fn a_base_below_0_needs_an_exponent_that_is_not_learned() {
 }
 
 #[test]
+fn what_is_no_parameter_is_told_what_one_is() {
+    for parameter in ["'1'", "{ value = 1.0 }", "{ start = 1.0, mni = 0.0 }"] {
+        let text = format!("kind = 'formula'\nbias = '-a * n'\nparameters = {{ a = {parameter} }}");
+        let message = message_of(&text);
+        let allowed = "is not allowed: it must be a number, or a table with `start` (a number or a formula) and, where \
+                       wanted, `per_layer`, `per_head`, `min`, `max` and `decay`";
+        assert!(message.contains("parameters.a = ") && message.contains(allowed), "{message}");
+        assert!(message.contains("hint: `{ start = 1.0, min = 0.0 }` is"), "{message}");
+    }
+}
+
+#[test]
 fn zero_to_a_learned_power_is_that_to_the_same_number() {
     let own = |start| bias(&*build(&formula("n^a", start), &Device::flex()), &Positions::range(0..2))[0];
     assert_eq!([own(0.0), own(0.5)].map(f32::to_bits), [1.0f32, 0.0].map(f32::to_bits));

@@ -142,6 +142,7 @@ def errors() -> None:
         ("there is no config `nofile.toml`: looked at `nofile.toml`", None),
         ("`ntk` does not apply to `alibi`: it needs an encoding made of frequencies", None),
         ("`model` holds no weights: it has no `model.safetensors`", None),
+        ("the tensor `model.norm.weight` holds NaN, so no loss would be a number", None),
         ("`window = 32` is not allowed: `rerope` then reads distances up to 32", "window"),
         ("`evaluate[0].lengths[1] = \"2l\"` is not allowed", "evaluate[0].lengths[1]"),
         ("`alibi` acts on scores, and `model.attention = \"linear\"` has none", "model.attention"),

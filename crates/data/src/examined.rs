@@ -50,6 +50,11 @@ impl Examined {
         file::sha256_of(json!(files).to_string().as_bytes())
     }
 
+    /// Whether rows of records are read as one text.
+    pub(crate) fn joins_rows(&self, config: &DataConfig) -> bool {
+        config.join_rows && self.corpus.has_records()
+    }
+
     /// Identifies documents, splits, tokenizer and separator; see [`Dataset::content_hash`].
     pub(crate) fn content_hash(&self, config: &DataConfig, tokenizer_hash: Option<&str>) -> String {
         let corpus = &self.corpus;
@@ -76,7 +81,7 @@ impl Examined {
         if has_records && config.skip_bad_lines {
             content["skip_bad_lines"] = true.into();
         }
-        if has_records && config.join_rows {
+        if self.joins_rows(config) {
             // Earlier tokens, under `true`, were of each row by itself.
             content["join_rows"] = "one text".into();
         }

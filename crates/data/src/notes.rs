@@ -132,7 +132,10 @@ fn in_words(corpus: &Corpus, noticed: &Noticed) -> String {
                 "one text, cut: its end to test ({test}), what is before that to validate ({valid}), the rest to train"
             )
         }
-        None if corpus.whole => "all to test".to_owned(),
+        _ if corpus.whole => corpus.only_split().map_or_else(
+            || "all to test".to_owned(),
+            |split| format!("all to test, though by name it is the {split} split"),
+        ),
         None if by_shares => {
             format!("by a hash of each document's name: {valid} to validate, {test} to test")
         }

@@ -23,7 +23,7 @@ _KEY = re.compile(
     r"(?<=unknown key `)[^`]+"
     r"|(?<=[`'])--[a-z][\w-]*"
     r"|(?<=`)[\w.\[\]]+(?= = |` is missing)"
-    rf"|(?<=`)(?![\w.]+\.(?:csv|gz|jsonl?|parquet|py|safetensors|toml|txt)`)(?:{_SECTIONS})[.\[][\w.\[\]]+(?=`)"
+    rf"|(?<=`)(?<!tensor `)(?![\w.]+\.(?:csv|gz|jsonl?|parquet|py|safetensors|toml|txt)`)(?:{_SECTIONS})[.\[][\w.\[\]]+(?=`)"
 )
 
 

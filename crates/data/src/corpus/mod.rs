@@ -254,11 +254,22 @@ impl Corpus {
         self.sources.iter().any(|source| source.split.is_none_or(|split| split == Split::Train))
     }
 
-    /// The one split that every file is by its name; `None` also where that is the training split.
+    /// The one split that every file is by its name.
     pub(crate) fn only_split(&self) -> Option<Split> {
         let only = self.sources.first()?.split?;
-        let alone = only != Split::Train && self.sources.iter().all(|source| source.split == Some(only));
-        alone.then_some(only)
+        self.sources.iter().all(|source| source.split == Some(only)).then_some(only)
+    }
+
+    /// Whether a text whose names say its splits has this one; `place` is what it is called.
+    pub(crate) fn check_split(&self, split: Split, place: &str) -> Result<()> {
+        if self.sources.iter().any(|source| source.split == Some(split)) {
+            return Ok(());
+        }
+        let words = self.words.as_deref().unwrap_or_default();
+        let there = self.sources.first().and_then(|source| source.split).unwrap_or_default();
+        Err(Error::usage(format!("`{place}` has no {split} split: {words}")).hint(format!(
+            "read another split of it, such as `--split {there}`, or name the files of one alone with `--corpus`: they are read as `test`"
+        )))
     }
 
     fn new(layout: Layout, mut left_out: Vec<String>, manifest: Option<Manifest>) -> Result<Self> {

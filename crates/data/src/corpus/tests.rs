@@ -125,7 +125,7 @@ fn files_of_one_split_alone_are_known() {
         // Alone, these are what is there to read.
         (&["a_heldout.txt"], (Some(Split::Test), false)),
         (&["valid/a.txt", "test/b.txt"], (None, false)),
-        (&["train/a.txt"], (None, true)),
+        (&["train/a.txt"], (Some(Split::Train), true)),
         (&["train/a.txt", "test/b.txt"], (None, true)),
         (&["a.txt", "b.txt"], (None, true)),
     ] {

@@ -14,7 +14,6 @@ use crate::overlap_notes;
 use crate::progress::{Progress, Stage};
 use crate::record::Record;
 use crate::split::Split;
-use crate::split_config::SplitConfig;
 use crate::task::TaskConfig;
 use crate::tokenizer::Tokenizer;
 use crate::tokens::TokenFile;
@@ -112,47 +111,50 @@ impl Dataset {
     ) -> Result<Self> {
         let here = DataConfig { corpus: corpus.to_owned(), ..config.clone() };
         let examined = Examined::new(&here, "data.corpus", progress)?;
+        let today = examined.content_hash(&here, None);
         let key = match &config.tokenizer {
+            // An earlier version may have left tokens of each row by itself under the run's own hash.
+            _ if examined.joins_rows(&here) && today != content_hash => {
+                file::sha256_of(format!("one text {content_hash}").as_bytes())
+            }
             // The file may be gone; what it made of the text is known by the run's own hash.
             TokenizerConfig::File { .. } => content_hash.to_owned(),
-            _ => examined.content_hash(&here, None),
+            _ => today,
         };
         let opened = Self::open_entry(&here, examined, key, Some(tokenizer.clone()), progress)?;
         Ok(Self { config: config.clone(), key: content_hash.to_owned(), ..opened })
     }
 
     /// Another corpus as tokens of this one's tokenizer, at a split. A corpus without folders `train`,
-    /// `valid` and `test` is read whole, as the split `test`; so is one that is the validation split alone.
+    /// `valid` and `test` is read whole, as the split `test`; so is one that is the training or the validation split alone.
     pub fn other_text(&self, corpus: &str, split: Split) -> Result<OtherText> {
         self.read_other_text(corpus, split).map_err(|error| of_other_text(error, &self.config))
     }
 
     fn read_other_text(&self, corpus: &str, split: Split) -> Result<OtherText> {
-        let named = as_other(&self.config, corpus);
-        let found = corpus::find_other(&named, "corpus")?;
-        let by_name = found.named;
+        let config = DataConfig { separator: None, ..as_other(&self.config, corpus) };
+        let mut found = corpus::find_other(&config, "corpus")?;
         // Files that are all of one split are text to read as well as any.
-        let whole = found.only_split().map_or(!by_name, |only| only != split);
+        let only = found.only_split();
+        found.whole = only.map_or(!found.named, |only| only != split);
+        let whole = found.whole;
         if whole && split != Split::Test {
             let allowed = format!("`{corpus}` has no such folder");
             return Err(Error::value("split", format!("\"{split}\""), allowed)
                 .hint("it is read whole, as the split `test`; leave `split` out"));
         }
-        let all = by_name.then(|| "*".to_owned());
-        let split_config =
-            if whole { SplitConfig { train: all, ..SplitConfig::whole() } } else { SplitConfig::default() };
-        let config = DataConfig { separator: None, split: split_config, ..named };
+        if whole {
+            // Nothing is trained on it, so nothing is held out.
+            found.shares = [0.0; 2];
+        } else {
+            found.check_split(split, corpus)?;
+        }
         let tokenizer = self.tokenizer().clone();
         let hash = file::sha256_of(tokenizer.to_json()?.as_bytes());
-        let found = corpus::find_other(&config, "corpus")?;
-        let mut examined = Examined::of(found, &config, &mut |_| ())?;
-        examined.corpus.whole = whole;
-        if whole {
-            examined.corpus.words = None;
-        }
+        let examined = Examined::of(found, &config, &mut |_| ())?;
         let key = examined.content_hash(&config, Some(&hash));
         let other = Self::open_entry(&config, examined, key, Some(tokenizer), &mut |_| ())?;
-        let split = if whole { Split::Train } else { split };
+        let split = if whole { only.unwrap_or(Split::Train) } else { split };
         let text_hash = other.text_hash(split).map(str::to_owned);
         let Content { noticed, splits, .. } = &other.content;
         // Nothing was trained on its other splits.

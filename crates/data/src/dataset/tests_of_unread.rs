@@ -123,6 +123,7 @@ fn errors_on_other_text_advise_what_can_be_done_there() {
     for (files, expected) in [
         (&[("a.jsonl", "{\"body\": \"abc\"}\n")][..], "in the field `text`"),
         (&[("test.txt", "abc"), ("more.txt", "abc")], "`--corpus 'texts/*test*'`"),
+        (&[("train.txt", "abc"), ("dev.txt", "abc")], "such as `--split train`"),
     ] {
         let other = folder.path().join("other");
         fs::create_dir(&other).unwrap();
@@ -134,6 +135,29 @@ fn errors_on_other_text_advise_what_can_be_done_there() {
         assert!(hint.contains(expected) && !hint.contains("data."), "{error}");
         fs::remove_dir_all(other).unwrap();
     }
+}
+
+#[test]
+fn text_of_one_split_alone_is_read_whole_and_what_is_about_it_is_left_out() {
+    let (_folder, config) = corpus(["abc", "abc", "abc"], None);
+    let dataset = open(&config).unwrap();
+    let mut hashes = Vec::new();
+    for (name, splits) in [
+        ("train/a.txt", "all to test, though by name it is the train split"),
+        ("dev/a.txt", "all to test, though by name it is the valid split"),
+        ("test/a.txt", "by name: nothing to train, nothing to validate, `test/` to test"),
+    ] {
+        let other = testing::folder(&[(name, "abcd"), ("README.txt", "abcdefgh")]);
+        let text = dataset.other_text(other.path().to_str().unwrap(), Split::Test).unwrap();
+        assert_eq!((text.tokens.documents(), text.tokens.len()), (1, 4), "{name}");
+        let said: Vec<String> = text.notes.iter().map(ToString::to_string).collect();
+        assert_eq!(said, [format!("splits: {splits}"), "left out: 1 file: `README.txt`".to_owned()]);
+        hashes.push(text.text_hash.unwrap());
+        let refused = dataset.other_text(other.path().to_str().unwrap(), Split::Valid);
+        assert_eq!(refused.is_ok(), name == "dev/a.txt");
+    }
+    hashes.dedup();
+    assert_eq!(hashes.len(), 1, "it is the same text");
 }
 
 #[test]

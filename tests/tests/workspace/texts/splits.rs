@@ -100,6 +100,7 @@ fn other_text_is_read_whatever_its_files_and_those_of_the_run_are_called() {
     }
     project.write("alone/test/a.txt", &document(20));
     project.write("dev/a_dev.txt", &document(21));
+    project.write("dev/README.txt", &document(22));
     let of_files = ["--set", "data.split={ valid = \"v*\", test = \"t*\" }"];
     assert_eq!(counts(&run(&project, "own", &of_files)), [2, 1, 1]);
     assert_eq!(
@@ -112,9 +113,15 @@ fn other_text_is_read_whatever_its_files_and_those_of_the_run_are_called() {
     };
     // Neither the files that `data.split` of the run names are there, nor any to train on.
     for run in ["runs/0", "runs/1"] {
-        for (corpus, documents) in
-            [("named", 2), ("named/*test*", 2), ("alone", 1), ("dev", 1), ("dev/*dev*", 1)]
-        {
+        for (corpus, documents) in [
+            ("named", 2),
+            ("named/*test*", 2),
+            ("named/*train*", 1),
+            ("named/c_train.txt", 1),
+            ("alone", 1),
+            ("dev", 1),
+            ("dev/*dev*", 1),
+        ] {
             let outcome = eval(run, corpus, &[]);
             let row = &outcome.done().rows::<serde_json::Value>()[0];
             assert_eq!(
@@ -128,6 +135,7 @@ fn other_text_is_read_whatever_its_files_and_those_of_the_run_are_called() {
             "valid"
         );
         eval(run, "alone", &["--split", "validation"]).refuses(2, &["`alone` has no such folder"]);
+        eval(run, "named", &["--split", "validation"]).refuses(2, &["`named` has no valid split", "--split"]);
         eval(run, "nowhere", &[]).refuses(2, &["`--corpus = \"nowhere\"`", "no such file or folder"]);
     }
     let whole = eval("runs/0", "plain", &[]).done();

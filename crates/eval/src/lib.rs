@@ -14,7 +14,7 @@
 //!   [`bigram`]: losses by where a bigram was last seen; [`statistics`]: means, paired differences, standard errors.
 //! - [`scored_tokens`], [`key_tokens`]: all tokens of a protocol, or those that only a long context makes likely;
 //!   [`key_choice`]: a reference run chooses them.
-//! - [`measure`]: every extension at every length, and the window baseline.
+//! - [`measure`]: every extension at every length, and the window baseline; `known`: what is measured already.
 //! - [`diagnostics`]: what a trained model does with a long text, and why it breaks.
 //! - [`row`]: one line of `results.jsonl`, and the file itself; [`fields`]: the fields that every row and block has;
 //!   [`reference`](mod@reference): differences between readings; [`label`]: labels of extensions; [`token_log`]: the loss of every scored token as a file.
@@ -33,6 +33,7 @@ mod extend_schema;
 pub mod fields;
 pub mod key_choice;
 pub mod key_tokens;
+mod known;
 pub mod label;
 pub mod measure;
 pub mod memory_check;

@@ -6,6 +6,7 @@ use crate::combinations::as_json;
 use crate::diagnostics;
 use crate::evaluation::Evaluation;
 use crate::key_tokens::OpenedKeys;
+use crate::known::Known;
 use crate::memory_check::{self, Need};
 use crate::metrics::chance::{CHANCE, share_of_most_frequent};
 use crate::metrics::{DocumentSums, PositionTally, Score, Tally, Values};
@@ -19,14 +20,13 @@ use crate::token_log::TokenLog;
 use burn::tensor::Device;
 use longwave_core::memory_check::available;
 use longwave_core::{Error, Result};
-use longwave_data::Dataset;
+use longwave_data::{Dataset, Split};
 use longwave_model::Gpt;
 use longwave_model::resolved::Resolved;
 use longwave_position::{ExtensionConfig, Lengths, Reading};
 use longwave_train::{RunConfig, VERSION};
 use serde_json::Value;
 use std::cell::OnceCell;
-use std::collections::HashMap;
 use std::rc::Rc;
 
 /// A trained model and what its rows say about it.
@@ -120,7 +120,7 @@ pub fn evaluate(
     let mut counter = Counter::new(plans.iter().map(|plan| plan.tokens_read()).sum(), show);
     // Nothing is looked up where all is known.
     let seen = OnceCell::new();
-    let known = known.iter().map(|row| Ok((row.identity()?, row))).collect::<Result<HashMap<_, _>>>()?;
+    let mut known = Known::new(known)?;
     let mut rows: Vec<ResultRow> = Vec::new();
     for (index, task) in tasks.iter().enumerate() {
         let mut row = blank(subject, evaluation, task, &source);
@@ -131,9 +131,12 @@ pub fn evaluate(
         // Sequences of a task are others at every length.
         let twin =
             twin.filter(|_| tokens.is_none() && evaluation.block.protocol.material() != Material::Answers);
-        let finished = known.get(&row.identity()?).copied();
-        // What was once chosen stays so.
-        row.chosen_among = row.chosen_among.or_else(|| finished.and_then(|row| row.chosen_among.clone()));
+        let measurement = row.measurement()?;
+        let finished = known.find(&measurement, row.chosen_among.as_ref(), &rows);
+        if row.settings.split == Split::Valid {
+            // One row, which a search finds again by what it was chosen among.
+            row.chosen_among = row.chosen_among.or_else(|| finished.and_then(|row| row.chosen_among.clone()));
+        }
         if let (Some(finished), None) = (finished, &tokens) {
             row = ResultRow { chosen_among: row.chosen_among, ..finished.clone() };
             if row.chosen_among != finished.chosen_among {
@@ -170,6 +173,7 @@ pub fn evaluate(
             }
             store(&row)?;
         }
+        known.add(measurement, rows.len());
         rows.push(row);
     }
     let before: Vec<_> = rows.iter().map(|row| row.difference.clone()).collect();

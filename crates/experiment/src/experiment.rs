@@ -8,7 +8,7 @@ use crate::reading::{obstacles, undrawn_first};
 use crate::trained_run::{TrainedRun, Weights};
 use burn::module::Module;
 use burn::tensor::Device;
-use longwave_core::{Error, Result};
+use longwave_core::{Error, Result, file};
 use longwave_data::{Dataset, Note};
 use longwave_eval::{Evaluation, ResultRow, notes_of_other_texts};
 use longwave_model::resolved::Resolved;
@@ -37,6 +37,8 @@ pub struct Experiment<'a> {
     pub resolved: Resolved,
     config: Config,
     notes: Vec<Note>,
+    /// The config that the run's folder held when `start` was decided.
+    found: Option<String>,
     start: Start,
     /// Fresh weights, whose gradients are tracked.
     model: Gpt,
@@ -75,6 +77,7 @@ impl<'a> Experiment<'a> {
         let vocab_size = dataset.tokenizer().vocab_size();
         let resolved = config.run.model.resolve(vocab_size, config.run.train.length)?;
         memory_check::check(&config.run, vocab_size, &machine.device)?;
+        let found = written_config(folder)?;
         let (run, start) = Run::prepare(folder, config.run.clone(), dataset.content_hash(), resume)?;
         let config = config.of_prepared(run.config.clone())?;
         let mut model = fresh_model(&run.config, &resolved, &machine.device.clone().autodiff())?;
@@ -83,7 +86,7 @@ impl<'a> Experiment<'a> {
         check_validation(&run.config, &dataset, evaluations)?;
         check_texts(&run.config, &model.position, &resolved, &dataset, evaluations)?;
         let notes = [dataset.notes(), notes_of_other_texts(&dataset, evaluations)?].concat();
-        Ok(Self { machine, run, dataset, resolved, config, notes, start, model })
+        Ok(Self { machine, run, dataset, resolved, config, notes, found, start, model })
     }
 
     /// The same, which begins with the steps that it shares with the run in another folder, if it has none of its own yet and that has a
@@ -133,14 +136,16 @@ impl<'a> Experiment<'a> {
     pub fn train(self, observer: &mut dyn Observer) -> Result<TrainedRun<'a>> {
         observer.event(Event::Ready(self.overview()));
         let document = self.config.to_table()?;
-        let Self { machine, run, dataset, resolved, config, start, model, .. } = self;
+        let Self { machine, run, dataset, resolved, config, found, start, model, .. } = self;
         let evaluations = config.evaluations();
-        // The folder of a new run must have its config before anything else.
-        let is_new = !run.folder.join("config.toml").exists();
+        // Nothing is written before: the config may be that of a process which trains there.
+        let _lock = run.lock()?;
+        check_unchanged(&run.folder, found.as_deref())?;
+        // The folder of a new run must have its config before all else but the folder that is locked.
+        let is_new = found.is_none();
         if is_new {
             open_folder(&run, &document, &dataset)?;
         }
-        let _lock = run.lock()?;
         let last = CheckpointId::Last;
         let (from, how) = match start {
             Start::Fresh => (None, None),
@@ -206,6 +211,27 @@ pub fn check_validation(config: &RunConfig, dataset: &Dataset, evaluations: &[Ev
     let best = evaluations.iter().find(|evaluation| evaluation.reads_best());
     let key = best.map(|evaluation| format!("{}.checkpoints", evaluation.section));
     trainer::check_validation(config, dataset, key.as_deref())
+}
+
+/// The config that a run's folder holds; `None` where it holds none.
+fn written_config(folder: &Path) -> Result<Option<String>> {
+    let path = folder.join("config.toml");
+    if path.exists() { file::read_text(&path).map(Some) } else { Ok(None) }
+}
+
+/// Checks that a run's folder holds the config that it held when it was decided where training begins: another process may have trained there
+/// since.
+fn check_unchanged(folder: &Path, found: Option<&str>) -> Result<()> {
+    if written_config(folder)?.as_deref() == found {
+        return Ok(());
+    }
+    let shown = folder.display();
+    Err(match found {
+        None => Error::usage(format!("`{shown}` already holds a run: another process has just begun it"))
+            .hint("continue it with `--resume`, or choose another folder with `--out`"),
+        Some(_) => Error::usage(format!("another process has just changed the run in `{shown}`"))
+            .hint("the same command again goes on from what that process has trained"),
+    })
 }
 
 /// What the validations of a training that has ended say, a sentence each: that its patience ended it after `step`, and that an earlier step was

@@ -5,6 +5,7 @@
 //! appearance with the window baseline last; the seeds of a run share a line.
 
 use crate::kept_steps::without_kept_steps;
+use crate::newest::Newest;
 use longwave_core::in_order::{distinct, grouped};
 use longwave_eval::label::{assigned, labelled};
 use longwave_eval::{ResultRow, Settings, Split, TaskKeys, WINDOW_BASELINE};
@@ -76,10 +77,12 @@ impl Block<'_> {
 
 /// Gathers rows into blocks, in order of first appearance; those of the validation split, where choices are made,
 /// come after what is reported. Those of checkpoints that a run kept along its training are a
-/// [history](crate::history).
+/// [history](crate::history). Of a run that was measured at several ends only the last is there, see [`Newest`].
 pub fn blocks(rows: &[ResultRow]) -> Vec<Block<'_>> {
     let key = |row: &ResultRow| (row.settings.of_table(), row.checkpoint.clone());
-    let mut groups = grouped(without_kept_steps(rows).map(|row| (key(row), row)));
+    // Another config hash may be of another run, which rows alone do not tell.
+    let newest = Newest::of(without_kept_steps(rows), |row| (&row.run, row.seed, &row.config_hash));
+    let mut groups = grouped(newest.rows.into_iter().map(|row| (key(row), row)));
     groups.sort_by_key(|((settings, _), _)| settings.split == Split::Valid);
     groups.iter().map(|((settings, checkpoint), rows)| block_of(settings, checkpoint, rows)).collect()
 }
@@ -103,22 +106,8 @@ pub fn heading(length: usize, train_length: usize) -> String {
     format!("{length} ({})", multiple(length, train_length))
 }
 
+/// The block of these rows, of which each line keeps one of each seed and step.
 pub(crate) fn block_of<'a>(settings: &Settings, checkpoint: &str, rows: &[&'a ResultRow]) -> Block<'a> {
-    gathered(settings, checkpoint, rows, add)
-}
-
-/// The block of rows of several steps of training, of which each line keeps all: what lines are, and their labels, is one
-/// thing for all steps.
-pub(crate) fn block_of_steps<'a>(settings: &Settings, rows: &[&'a ResultRow]) -> Block<'a> {
-    gathered(settings, "last", rows, add_step)
-}
-
-fn gathered<'a>(
-    settings: &Settings,
-    checkpoint: &str,
-    rows: &[&'a ResultRow],
-    add: fn(&mut Vec<&'a ResultRow>, &'a ResultRow),
-) -> Block<'a> {
     let ambiguous = ambiguous_names(rows);
     let mut lines: Vec<(Value, Line)> = Vec::new();
     for row in rows {
@@ -153,18 +142,8 @@ fn gathered<'a>(
     Block { settings, checkpoint: checkpoint.to_owned(), lengths: lengths.into_iter().collect(), lines }
 }
 
-/// Adds a row of another seed. Of one seed only the row of the latest step is kept: a run that was trained further is
-/// measured twice, but is one run.
-fn add<'a>(rows: &mut Vec<&'a ResultRow>, row: &'a ResultRow) {
-    match rows.iter_mut().find(|other| other.seed == row.seed) {
-        Some(other) if other.step <= row.step => *other = row,
-        Some(_) => {}
-        None => rows.push(row),
-    }
-}
-
 /// Adds a row of another seed or step; of one seed and step the latest row is kept.
-fn add_step<'a>(rows: &mut Vec<&'a ResultRow>, row: &'a ResultRow) {
+fn add<'a>(rows: &mut Vec<&'a ResultRow>, row: &'a ResultRow) {
     match rows.iter_mut().find(|other| (other.seed, other.step) == (row.seed, row.step)) {
         Some(other) => *other = row,
         None => rows.push(row),
@@ -349,6 +328,16 @@ mod tests {
             let cell = &blocks[0].lines[0].rows[&128];
             assert_eq!((cell.len(), cell[0].step), (1, 1200));
         }
+    }
+
+    #[test]
+    fn a_run_that_was_trained_further_is_one_model_in_all_of_its_table() {
+        let at =
+            |step: u64, extend: &str, length: usize| ResultRow { step, ..row("rope", extend, length, 12.0) };
+        let rows = [at(7, "linear", 128), at(7, "direct", 128), at(7, "direct", 512), at(40, "direct", 128)];
+        assert_eq!(labels(&rows), ["rope: direct"]);
+        let steps: Vec<u64> = blocks(&rows)[0].rows().map(|row| row.step).collect();
+        assert_eq!((&*blocks(&rows)[0].lengths, &*steps), (&[128][..], &[40][..]));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Rows of kept checkpoints (`step-N`) stand in no table of their own. Together with those of `last` they are a [`History`]:
 //! for every extension a table with a line for each step, and a chart with a curve for each length.
 
-use crate::block::{Block, Line, block_of_steps, heading};
+use crate::block::{Block, Line, block_of, heading};
 use crate::grid::{Entry, Grid, Header};
 use crate::kept_steps::{kept, source};
 use crate::plot::{Axis, Chart, Point, Role, Scale, Series, metric_axis};
@@ -41,7 +41,7 @@ pub fn histories(rows: &[ResultRow]) -> Vec<History<'_>> {
 fn history<'a>(settings: &Settings, mut rows: Vec<&'a ResultRow>) -> History<'a> {
     // Lines stand in the order of the last step, and then come those that it lacks.
     rows.sort_by_key(|row| Reverse(row.step));
-    History { block: block_of_steps(settings, &rows) }
+    History { block: block_of(settings, "last", &rows) }
 }
 
 impl History<'_> {

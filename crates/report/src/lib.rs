@@ -2,6 +2,7 @@
 //!
 //! - [`block`]: rows of results gathered into what can stand in one table.
 //! - [`history`]: how a run reads along its training.
+//! - [`newest`]: rows from before a run was trained further, apart from those of today.
 //! - [`grid`]: a table of texts as aligned text, Markdown, LaTeX and CSV.
 //! - [`table`]: a block as such a table.
 //! - [`mod@csv`]: all rows as plain columns, and as CSV.
@@ -22,6 +23,7 @@ mod file_name;
 pub mod grid;
 pub mod history;
 mod kept_steps;
+pub mod newest;
 pub mod page;
 pub mod plot;
 pub mod table;

@@ -3,10 +3,35 @@
 use crate::plot::Chart;
 use longwave_core::Result;
 use longwave_core::event_file::{NAME, header, now, scalars};
-use longwave_core::file::existing_folder;
-use std::path::Path;
+use longwave_core::file::{self, existing_folder};
+use std::fs;
+use std::path::{Path, PathBuf};
 
-/// Writes charts as an event file into `tensorboard/CURVES` of a folder. Curves are called `CHART/SERIES`.
+/// What charts by length and training losses are written as.
+pub(crate) const BY_LENGTH: &str = "by_length";
+pub(crate) const TRAINING: &str = "training";
+
+fn below(folder: &Path, curves: &str) -> PathBuf {
+    folder.join("tensorboard").join(curves)
+}
+
+fn path(folder: &Path, curves: &str) -> PathBuf {
+    below(folder, curves).join(format!("{NAME}.0.charts"))
+}
+
+/// Removes what [`write`] wrote into a folder.
+pub(crate) fn remove(folder: &Path) -> Result<()> {
+    for curves in [BY_LENGTH, TRAINING] {
+        file::remove(&path(folder, curves))?;
+        // A folder with files of others stays.
+        let _ = fs::remove_dir(below(folder, curves));
+    }
+    let _ = fs::remove_dir(folder.join("tensorboard"));
+    Ok(())
+}
+
+/// Writes charts as an event file into `tensorboard/CURVES` of a folder; without a point none is left there. Curves are called
+/// `CHART/SERIES`.
 pub(crate) fn write<'a>(
     folder: &Path,
     curves: &str,
@@ -23,11 +48,10 @@ pub(crate) fn write<'a>(
         }
     }
     if bytes.len() == empty {
-        return Ok(());
+        return file::remove(&path(folder, curves));
     }
-    let below = folder.join("tensorboard").join(curves);
-    existing_folder::make_below(folder, &below)?;
-    existing_folder::write(&below.join(format!("{NAME}.0.charts")), &bytes)
+    existing_folder::make_below(folder, &below(folder, curves))?;
+    existing_folder::write(&path(folder, curves), &bytes)
 }
 
 #[cfg(test)]
@@ -44,11 +68,13 @@ mod tests {
         let some = chart(vec![point(128.0, 13.0), point(256.0, f64::NAN), point(512.0, 14.5)]);
         write(folder.path(), "by_length", [("perplexity", &some)]).unwrap();
         let path = folder.path().join("tensorboard/by_length/events.out.tfevents.0.charts");
-        let bytes = std::fs::read(path).unwrap();
+        let bytes = fs::read(&path).unwrap();
         let tag = b"perplexity/rope, yarn";
         assert_eq!(bytes.windows(tag.len()).filter(|part| part == tag).count(), 2);
         assert!(bytes.windows(4).any(|part| part == 14.5f32.to_le_bytes()));
         write(folder.path(), "training", [("loss", &chart(Vec::new()))]).unwrap();
         assert!(!folder.path().join("tensorboard/training").exists());
+        write(folder.path(), BY_LENGTH, [("perplexity", &chart(Vec::new()))]).unwrap();
+        assert!(!path.exists(), "nothing of an earlier report is left");
     }
 }

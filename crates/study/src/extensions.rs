@@ -1,6 +1,7 @@
 //! The names of the extensions that a study reads with, as its tables and claims have them.
 
 use crate::plan::Plan;
+use longwave_core::canonical;
 use longwave_core::in_order::distinct;
 use longwave_data::Split;
 use longwave_eval::label::differing_keys;
@@ -128,9 +129,32 @@ impl Extensions {
     }
 
     pub fn labels(&self) -> Vec<String> {
-        let configs = self.0.iter().flat_map(|(name, all)| all.iter().map(move |config| (name, config)));
-        configs.map(|(name, config)| self.label_of(name, config)).collect()
+        self.configs().map(|(name, config)| self.label_of(name, config)).collect()
     }
+
+    fn configs(&self) -> impl Iterator<Item = (&String, &Value)> {
+        self.0.iter().flat_map(|(name, all)| all.iter().map(move |config| (name, config)))
+    }
+
+    /// What the extensions are that a word of a claim may mean, as text: their keys that are not at their defaults, which a later
+    /// program may have more of.
+    pub(crate) fn meant_by(&self, word: &str) -> Vec<String> {
+        let labels = self.labels();
+        let meant = meant(word, &labels);
+        let configs = labels.iter().zip(self.configs()).filter(|(label, _)| meant.contains(label));
+        configs.map(|(_, (_, config))| canonical::text(without_defaults(config))).collect()
+    }
+}
+
+fn without_defaults(config: &Value) -> Value {
+    let Value::Object(fields) = config else { return config.clone() };
+    let kind = fields.get("kind").and_then(Value::as_str).unwrap_or_default();
+    // A kind with a key that must be given has no default config.
+    let default = ExtensionConfig::from_value(&kind.into(), "extend").ok();
+    let default = default.and_then(|it| serde_json::to_value(&it).ok()).unwrap_or_default();
+    let is_default = |key: &str, value: &Value| key != "kind" && default.get(key) == Some(value);
+    let given = fields.iter().filter(|(key, value)| !is_default(key, value));
+    given.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
 /// The labels among `labels` that a word of a claim may mean: itself; or else those of extensions of this kind whose values

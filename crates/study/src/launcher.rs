@@ -31,6 +31,13 @@ pub struct Ready {
     pub command: String,
 }
 
+impl Ready {
+    /// Which run it is and what is asked of it, `KEY-EVALUATION`: the name of its file.
+    fn id(&self) -> String {
+        self.path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+    }
+}
+
 /// Writes the tasks of these runs, with the command line of each.
 pub fn ready(study: &Submission<'_>, plan: &Plan, store: &Store, runs: &[usize]) -> Result<Vec<Ready>> {
     let mut tasks = Vec::new();
@@ -86,8 +93,8 @@ pub fn command(
         let known = store.journal_lines(&task.key)?.len();
         let status = Command::new("sh").arg("-c").arg(&line).status();
         let status = status.map_err(|error| Error::failed(format!("cannot start `sh`: {error}")))?;
-        // A task that fails keeps its reason in the store; one that never began has none.
-        if !status.success() && store.journal_lines(&task.key)?.len() == known {
+        // A task that fails keeps its reason in the store; one that never began has none, and neither has one that waited when it was stopped.
+        if !status.success() && !stop() && store.journal_lines(&task.key)?.len() == known {
             let cannot = matches!(status.code(), Some(126 | 127));
             let what = if cannot { "cannot be run" } else { "did not begin the run" };
             return Err(Error::failed(format!("`{line}` {what} ({status})"))
@@ -146,6 +153,7 @@ pub struct Submitted {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Array {
     job: String,
+    /// The [ids](Ready::id) of its tasks; of an array that an earlier program submitted, the keys of their runs.
     keys: Vec<String>,
 }
 
@@ -163,8 +171,8 @@ impl Submitted {
             .map_err(|error| Error::failed(format!("`{}` is damaged: {error}", path.display())))
     }
 
-    /// Forgets arrays that Slurm has no task of any more, and gives the keys that it still has.
-    pub fn queued(&mut self, folder: &Path) -> Result<Vec<String>> {
+    /// Forgets arrays that Slurm has no task of any more.
+    pub fn forget_ended(&mut self, folder: &Path) -> Result<()> {
         let mut alive = Vec::new();
         for array in std::mem::take(&mut self.arrays) {
             if is_queued(&array.job)? {
@@ -172,8 +180,17 @@ impl Submitted {
             }
         }
         self.arrays = alive;
-        self.save(folder)?;
-        Ok(self.arrays.iter().flat_map(|array| array.keys.clone()).collect())
+        self.save(folder)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.arrays.is_empty()
+    }
+
+    /// Whether a task is in one of the arrays. The same run, measured in another way, is another task.
+    pub fn has(&self, task: &Ready) -> bool {
+        let id = task.id();
+        self.arrays.iter().flat_map(|array| &array.keys).any(|known| *known == id || *known == task.key)
     }
 
     fn save(&self, folder: &Path) -> Result<()> {
@@ -204,8 +221,7 @@ impl Submitted {
             file::write(&script, text.as_bytes())?;
             let id = run("sbatch", &["--parsable", &script.to_string_lossy()])?;
             let id = id.trim().split(';').next().unwrap_or_default().to_owned();
-            self.arrays
-                .push(Array { job: id.clone(), keys: part.iter().map(|task| task.key.clone()).collect() });
+            self.arrays.push(Array { job: id.clone(), keys: part.iter().map(Ready::id).collect() });
             self.save(study.folder)?;
             ids.push(id);
         }

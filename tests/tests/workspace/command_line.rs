@@ -215,6 +215,7 @@ fn what_was_meant_is_named() {
     let project = Project::new();
     project.train(&["--set", "evaluate=[]"]);
     project.write("grid.toml", "name = \"grid\"\nbase = \"small.toml\"\n");
+    project.ok(&["export", RUN, "exported"]);
     let eval = |set: &'static str| ["eval", RUN, "--set", set];
     for (arguments, part) in [
         (&eval("data.corpus=corpus")[..], "name the text with `--corpus PATH`"),
@@ -236,7 +237,31 @@ fn what_was_meant_is_named() {
             "`best-at-8L.toml` is a study: `longwave study best-at-8L.toml` runs it",
         ),
         (&["study", "alibi"], "`alibi.toml` is a config: `longwave train alibi.toml` trains it"),
+        (
+            &["train", "runs/small-0", "--resume"],
+            "`runs/small-0` is a folder, and no config\n\nhint: the config of that run is `runs/small-0/config.toml`; \
+             `longwave train runs/small-0/config.toml --out runs/small-0 --resume` goes on with the run",
+        ),
+        (
+            &["eval", "runs/small-0/config.toml"],
+            "`runs/small-0/config.toml` is a file, and not the folder of a run\n\nhint: did you mean `runs/small-0`?",
+        ),
+        (&["generate", "runs/small-0/checkpoints"], "hint: did you mean `runs/small-0`?"),
+        (
+            &["import", "exported/config.json", "--check"],
+            "`exported/config.json` is a file, and not the folder of a model\n\nhint: did you mean `exported`?",
+        ),
     ] {
         refused(&project, arguments, part);
     }
+    // What the first of them says works.
+    let config = "runs/small-0/config.toml";
+    let resumed = project.ok(&["train", config, "--out", RUN, "--resume", "--device", "cpu"]).stderr;
+    assert!(resumed.contains("training is finished at step 6"), "{resumed}");
+    // A run of `longwave train` is none of a store.
+    let pruned = project.ok(&["runs", "prune", "--store", "runs"]).stderr;
+    assert!(
+        pruned.contains("`runs` holds no runs of a study; `longwave train` has a folder for each"),
+        "{pruned}"
+    );
 }

@@ -79,6 +79,15 @@ fn a_run_is_explained_in_sentences_tables_and_files() {
         project.exists("runs/small-0/explained-length.svg")
             && project.exists("runs/small-0/explained-bands.png")
     );
+    // For a paper there is a PDF beside every chart.
+    project.ok(&["report", "runs/small-0", "--pdf"]);
+    assert!(project.exists("runs/small-0/explained-bands.pdf"));
+    for entry in std::fs::read_dir(project.path("runs/small-0")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|kind| kind == "svg") {
+            assert!(path.with_extension("pdf").is_file(), "{}", path.display());
+        }
+    }
     // What is kept is what is printed.
     let kept = project.json("runs/small-0/explained.json");
     let printed = explained(&project, &["runs/small-0"]);

@@ -237,6 +237,74 @@ fn the_best_weights_of_before_are_read_after() {
     assert!(outcome.stdout.contains(&format!("\"step\":{best}")), "{}", outcome.stdout);
 }
 
+/// Tables and differences are of one model: rows of the end that a run had before stay in its files alone.
+#[test]
+fn what_was_measured_before_a_run_was_made_longer_is_left_out_and_named() {
+    let project = Project::new();
+    let yarn = ["eval", RUN, "--extend", "yarn", "--lengths", "L,2L"];
+    let reported = || project.ok(&["report", RUN]).stderr;
+    let is_shown = || project.text(&format!("{RUN}/results.md")).contains("| yarn |");
+    project.train(&set(&["train.steps=4"]));
+    project.ok(&yarn);
+    assert!(!reported().contains("trained further") && is_shown());
+    project.train(&[&set(&["train.steps=8"])[..], &["--resume"]].concat());
+    let said = reported();
+    let note = "`small-0` was trained further: tables and charts by length show step 8, and leave out what was measured only \
+                before, at step 4 (2 rows). `longwave eval runs/small-0 --protocol fixed_target --split test --lengths 32,64 --extend ";
+    assert!(said.contains(note) && !is_shown(), "{said}");
+    project.refuses(
+        2,
+        &["compare", &format!("{RUN}:yarn"), &format!("{RUN}:direct")],
+        &[
+            "`runs/small-0:yarn` was measured so at step 4 alone, and was trained to step 8 since",
+            "hint: measure it again: `longwave eval RUN --lengths 32,64 --extend yarn`",
+        ],
+    );
+    // At L `yarn` reads as trained.
+    project.ok(&yarn);
+    assert!(!reported().contains("trained further") && is_shown());
+    let compared = project.ok(&[
+        "compare",
+        &format!("{RUN}:yarn"),
+        &format!("{RUN}:direct"),
+        "--lengths",
+        "L",
+        "--json",
+    ]);
+    assert!(compared.stdout.contains("\"difference\":0.0"), "{}", compared.stdout);
+}
+
+/// Without `--resume` the hint says whether it would help; with it, no step that is trained is taken back.
+#[test]
+fn a_run_is_made_longer_and_not_shorter() {
+    let project = Project::new();
+    project.train(&set(&["evaluate=[]", "train.steps=4"]));
+    project.train(&[&set(&["evaluate=[]", "train.steps=8"])[..], &["--resume"]].concat());
+    let said = |changes: &[&str], more: &[&str]| {
+        project.refused(2, &[&["train", "small.toml", "--device", "cpu"], &set(changes)[..], more].concat())
+    };
+    let stage = "stage=[{ length = 64, steps = 3 }]";
+    for (changes, differing, hint) in [
+        (
+            &["train.steps=12"][..],
+            "`train.steps` is 8 there and 12 here",
+            "`--resume` goes on to step 12, or choose",
+        ),
+        (&["train.steps=8", stage], "`stage[0].", "`--resume` goes on to step 11, or choose"),
+        (&["train.steps=7"], "`train.steps` is 8 there and 7 here", "choose"),
+        (&["train.steps=12", "train.clip=0.5"], "`train.clip` is 1.0 there and 0.5 here", "choose"),
+    ] {
+        let said = said(&[&["evaluate=[]"][..], changes].concat(), &[]);
+        assert!(said.contains(differing) && said.contains(": `runs/small-0` already holds a run"), "{said}");
+        assert!(said.contains(&format!("\n\nhint: {hint} another folder with `--out`")), "{said}");
+    }
+    let said = said(&["evaluate=[]", "train.steps=7"], &["--resume"]);
+    let why = "`train` of 8 steps cannot go on to 7: 8 of them are trained already";
+    let hint = "hint: a run can be made longer; for a shorter one, train from the first step into another folder, with `--out`";
+    assert!(said.contains(why) && said.contains(hint), "{said}");
+    assert_eq!(checkpoint(&project, RUN, LAST).meta.step, 8);
+}
+
 #[test]
 fn what_cannot_be_made_longer_or_is_no_schedule_is_refused() {
     let project = Project::new();

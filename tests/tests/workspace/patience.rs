@@ -1,7 +1,7 @@
 //! The step of the best validation: it is named where it was better than the end, read in its place, and waited for.
 
 use crate::common::trainer::{metrics, train_until};
-use crate::common::{BEST, CONFIG, LAST, Project, same, set};
+use crate::common::{BEST, CONFIG, LAST, Project, same, set, text};
 use longwave_train::{Checkpoint, Outcome};
 use serde_json::Value;
 
@@ -195,6 +195,27 @@ fn what_has_no_validation_or_no_end_is_refused() {
         "other_validations_for_a_patience",
         project.refused(2, &[&arguments, &set(&often)[..]].concat())
     );
+}
+
+#[test]
+fn a_run_does_not_go_on_with_another_text() {
+    let project = project();
+    train(&project, &["evaluate=[]", "train.patience=2"], &["--out", "run"]);
+    let before = project.read("run/config.toml");
+    project.write("corpus/train/0.txt", &text(700, 9));
+    let arguments = ["train", "small.toml", "--device", "cpu", "--out", "run", "--resume"];
+    for changes in [["train.patience=4", "train.steps=60"], ["train.patience=2", "train.steps=80"]] {
+        let keys = [&["evaluate=[]"][..], &OVERFITS, &changes].concat();
+        project.refuses(
+            2,
+            &[&arguments[..], &set(&keys)[..]].concat(),
+            &[
+                "`run` was trained on other text: `data.corpus` has changed since",
+                "hint: bring the old text back",
+            ],
+        );
+    }
+    assert_eq!(project.read("run/config.toml"), before);
 }
 
 /// However `validate_every` is written: what counts is at which steps a run is validated.

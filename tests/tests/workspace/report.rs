@@ -49,7 +49,7 @@ fn an_evaluation_renews_tables_charts_and_page() {
 }
 
 /// The words of a command as the page has it: a shell's, in HTML.
-fn words_of(command: &str) -> Vec<String> {
+pub fn words_of(command: &str) -> Vec<String> {
     let text = command.replace("&#39;", "'").replace("&quot;", "\"");
     let mut words = vec![String::new()];
     for (index, part) in text.split('\'').enumerate() {

@@ -286,8 +286,10 @@ fn a_run_that_was_killed_before_its_config_is_taken_over() {
     project.write("runs/small-0/notes.txt", "mine");
     project.refuses(2, &["train", "small.toml", "--device", "cpu"], &["is not empty and holds no run"]);
     fs::remove_file(project.path("runs/small-0/notes.txt")).unwrap();
-    // Checkpoints are written after the config.
-    fs::remove_dir_all(project.path("runs/small-0/checkpoints")).unwrap();
+    project.refuses(2, &["train", "small.toml", "--device", "cpu"], &["is not empty and holds no run"]);
+    // Checkpoints are written after the config, into the folder that is locked before it.
+    fs::remove_file(project.path(parts[1])).unwrap();
+    assert!(project.exists("runs/small-0/checkpoints"));
     project.train(&["--resume"]);
     assert!(!project.exists(parts[0]));
     // What was left beside later is removed by whoever goes on.

@@ -7,15 +7,20 @@ use crate::options::parsed;
 use crate::output::{be_followed, status};
 use crate::terminal::Terminal;
 use clap::Args;
-use longwave_core::Result;
 use longwave_core::error::Kind;
+use longwave_core::{Error, Result};
 use longwave_experiment::{Experiment, Machine};
 use longwave_kernels::DeviceChoice;
 use longwave_study::execute::BUSY;
+use longwave_study::store::Lock;
 use longwave_study::{Failure, Job, Store, StudyTask, Work};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
+
+/// Between two looks at a run that another process works on.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// Do one run of a study; what `longwave study` and its launchers start
 #[derive(Args, Debug)]
@@ -41,10 +46,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         stop_with_stdin();
     }
     let store = Store::new(Path::new(&task.store));
-    let Some(_lock) = store.try_lock(&job.key)? else {
-        status(&format!("another process is working on {}", job.key));
-        return Ok(if arguments.follow { ExitCode::from(BUSY) } else { ExitCode::SUCCESS });
-    };
+    let lock = if arguments.follow { store.try_lock(&job.key)? } else { waited_for(&store, &job)? };
+    let Some(_lock) = lock else { return ended_elsewhere(&store, &job, arguments.follow) };
     // Whoever held the lock before may have finished it.
     if store.work(&job) == Work::Finished {
         status(&format!("{} is finished already", job.key));
@@ -73,6 +76,41 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             Err(error)
         }
     }
+}
+
+/// Takes the right to work on the run once nobody else has it. Whoever has it may evaluate the run in another way, for another study, and leave this
+/// work open. `None` where the work was done meanwhile, or has failed.
+fn waited_for(store: &Store, job: &Job) -> Result<Option<Lock>> {
+    let mut lock = store.try_lock(&job.key)?;
+    if lock.is_some() {
+        return Ok(lock);
+    }
+    status(&format!("waiting   another process is working on {}", job.key));
+    while lock.is_none() && store.work(job) == Work::Open {
+        if interrupt::asked() {
+            return Err(Error::interrupted("stopped waiting for the process that works on the run")
+                .hint("the same command waits again"));
+        }
+        std::thread::sleep(LOOK);
+        lock = store.try_lock(&job.key)?;
+    }
+    // It may have ended between the two looks.
+    Ok(lock.filter(|_| store.work(job) == Work::Open))
+}
+
+/// The end of a task whose run another process has, or had until this work was done.
+fn ended_elsewhere(store: &Store, job: &Job, follow: bool) -> Result<ExitCode> {
+    if follow {
+        status(&format!("another process is working on {}", job.key));
+        return Ok(ExitCode::from(BUSY));
+    }
+    let Some(Failure { reason, hint }) = store.failure(job)?.filter(|_| store.work(job) == Work::Failed)
+    else {
+        status(&format!("another process has finished {}", job.key));
+        return Ok(ExitCode::SUCCESS);
+    };
+    let hint = hint.unwrap_or_else(|| "`longwave study` with `--retry` tries it again".to_owned());
+    Err(Error::failed(format!("{} failed in another process: {reason}", job.key)).hint(hint))
 }
 
 fn work(task: &StudyTask, job: &Job, device: DeviceChoice, store: &Store) -> Result<()> {

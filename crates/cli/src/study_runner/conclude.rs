@@ -6,7 +6,7 @@ use longwave_core::{Error, Result};
 use longwave_eval::Reference;
 use longwave_study::results::Results;
 use longwave_study::write::StudyReport;
-use longwave_study::{Failure, Store, saved};
+use longwave_study::{Failure, Store, declared, saved};
 use std::path::Path;
 
 /// The most reasons of failures that are printed; `study.md` has all.
@@ -18,6 +18,8 @@ impl StudyRunner<'_> {
     /// Writes the results and prints the tables; failures come last.
     pub(super) fn conclude(&self) -> Result<()> {
         let results = Results::gather(&self.plan, &self.store)?;
+        // From now on the claims stand beside a result.
+        declared::record(&self.folder, self.study, &self.plan, &self.store)?;
         let report = StudyReport::new(&self.folder, self.study, &self.plan, &self.store, &results, None)?;
         report.write(&self.folder)?;
         lines(&self.options.format.map_or_else(|| report.answer(), |format| report.tables(format)))?;

@@ -129,9 +129,9 @@ impl StudyRunner<'_> {
         mut tasks: Vec<launcher::Ready>,
     ) -> Result<()> {
         let mut submitted = launcher::Submitted::load(&self.folder)?;
-        let queued = submitted.queued(&self.folder)?;
+        submitted.forget_ended(&self.folder)?;
         let all = tasks.len();
-        tasks.retain(|task| !queued.contains(&task.key));
+        tasks.retain(|task| !submitted.has(task));
         if tasks.len() < all {
             status(&format!("slurm     {} of {all} tasks are queued already", all - tasks.len()));
         }
@@ -148,7 +148,9 @@ impl StudyRunner<'_> {
         if self.options.launcher != Launcher::Slurm {
             return Ok(true);
         }
-        Ok(!launcher::Submitted::load(&self.folder)?.queued(&self.folder)?.is_empty())
+        let mut submitted = launcher::Submitted::load(&self.folder)?;
+        submitted.forget_ended(&self.folder)?;
+        Ok(!submitted.is_empty())
     }
 
     fn wait(&self, runs: &[usize]) -> Result<()> {

@@ -238,12 +238,13 @@ impl StudyRunner<'_> {
         for folder in [self.folder.join("tasks"), self.folder.join("report"), self.folder.clone()] {
             file::remove_leftovers(&folder);
         }
-        declared::record(&self.folder, self.study, &self.plan, &self.store)?;
         self.keep_plan()
     }
 
-    /// Writes which runs the study has, in its folder, and where that is, in the store: nobody removes them then.
+    /// Writes which claims and runs the study has, in its folder, and where that is, in the store: nobody removes its runs then.
     fn keep_plan(&self) -> Result<()> {
+        // Before the plan: this looks at the runs of the one that is there.
+        declared::record(&self.folder, self.study, &self.plan, &self.store)?;
         saved::save(&self.folder, self.study, &self.plan)?;
         self.store.note_study(&self.folder)
     }

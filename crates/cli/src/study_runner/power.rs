@@ -7,7 +7,7 @@ use crate::output::{lines, status};
 use longwave_core::Result;
 use longwave_report::grid::{Entry, Grid, Header};
 use longwave_study::cost::Cost;
-use longwave_study::judge::{Judgement, Need, POWER, Seeds, Verdict, judge, needs};
+use longwave_study::judge::{Judgement, Need, POWER, Seeds, Verdict, judge, needs, without_interval};
 use longwave_study::results::Results;
 use std::collections::HashSet;
 
@@ -88,6 +88,7 @@ impl StudyRunner<'_> {
         if needs.iter().any(|need| need.needed == Seeds::Unknown) {
             notes.push("Unknown: fewer than two seeds are finished.".to_owned());
         }
+        notes.extend(without_interval(needs));
         let grid = Grid {
             title: "What the claims need".into(),
             setting: String::new(),

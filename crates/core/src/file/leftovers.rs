@@ -28,8 +28,18 @@ fn remove(entry: &DirEntry) {
 
 /// Whether a folder is missing, empty, or holds nothing but half-written files.
 pub fn holds_leftovers_only(folder: &Path) -> bool {
+    all_are(folder, |entry| name_of(entry).is_some())
+}
+
+/// The same, where an empty folder of this name may lie beside them.
+pub fn holds_leftovers_only_beside(folder: &Path, name: &str) -> bool {
+    let is_empty = |path: &Path| path.is_dir() && all_are(path, |_| false);
+    all_are(folder, |entry| name_of(entry).is_some() || entry.file_name() == name && is_empty(&entry.path()))
+}
+
+fn all_are(folder: &Path, is_so: impl Fn(&DirEntry) -> bool) -> bool {
     match fs::read_dir(folder) {
-        Ok(entries) => entries.filter_map(Result::ok).all(|entry| name_of(&entry).is_some()),
+        Ok(entries) => entries.filter_map(Result::ok).all(|entry| is_so(&entry)),
         Err(_) => !folder.exists(),
     }
 }
@@ -60,6 +70,11 @@ mod tests {
         let (folder, left) = (folder.path(), folder.path().join(".config.toml.1.part"));
         fs::write(&left, "half").unwrap();
         assert!(holds_leftovers_only(folder) && holds_leftovers_only(&folder.join("none")));
+        fs::create_dir(folder.join("empty")).unwrap();
+        assert!(!holds_leftovers_only(folder) && holds_leftovers_only_beside(folder, "empty"));
+        fs::write(folder.join("empty/a.txt"), "not empty").unwrap();
+        assert!(!holds_leftovers_only_beside(folder, "empty"));
+        fs::remove_dir_all(folder.join("empty")).unwrap();
         let mut open = AtomicFile::create(&folder.join("a.txt")).unwrap();
         open.write_all(b"a").unwrap();
         fs::write(folder.join(".hidden.part"), "not ours").unwrap();

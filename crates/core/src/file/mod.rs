@@ -10,7 +10,7 @@ pub mod fault;
 mod leftovers;
 mod new_folder;
 
-pub use leftovers::{holds_leftovers_only, remove_leftovers};
+pub use leftovers::{holds_leftovers_only, holds_leftovers_only_beside, remove_leftovers};
 pub use new_folder::{check_new_folder, write_new_folder};
 
 use crate::error::{Error, Result};

@@ -10,9 +10,11 @@
 //! A line ends with the field `checksum`, see [`longwave_core::sealed_line`]; lines of other programs have none.
 //!
 //! # The file
-//! A row's identity is everything but its measured values, what it was chosen among, and the machine it was
-//! measured on. A file holds one row of each identity: measuring again replaces the row in its place, and all
-//! other lines stay byte for byte as they are.
+//! A row's identity is everything but its measured values and the machine it was measured on. A file holds one row of each
+//! identity: measuring again replaces the row in its place, and all other lines stay byte for byte as they are.
+//!
+//! A value that was chosen from a list and an equal one that was given are two rows: the mean of the given one is over all seeds, also over
+//! those that chose it. On the validation split every candidate is one row, chosen or not.
 
 pub mod columns;
 #[doc(hidden)]
@@ -37,10 +39,12 @@ use serde_json::Value;
 /// The version of the row format that this program writes.
 pub const FORMAT: u32 = 1;
 
-/// The fields that a measurement fills in besides those of metrics; all others tell which measurement it is.
-const MEASURED: [&str; 19] = [
+/// The field of what a row was chosen among.
+const CHOSEN_AMONG: &str = "chosen_among";
+
+/// The fields that a measurement fills in besides those of metrics; all others tell which row it is.
+const MEASURED: [&str; 18] = [
     "format",
-    "chosen_among",
     "corpus",
     "text_hash",
     "key_tokens_file",
@@ -201,13 +205,25 @@ impl ResultRow {
         matches!(self.checkpoint.parse(), Ok(CheckpointId::Step(_)))
     }
 
-    /// What tells this measurement from others: the row without its measured values.
+    /// What tells this row from others: the row without its measured values.
     pub fn identity(&self) -> Result<String> {
+        self.described(self.settings.split != Split::Valid)
+    }
+
+    /// What tells the measurement from others: rows that differ only in what they were chosen among hold the same numbers.
+    pub(crate) fn measurement(&self) -> Result<String> {
+        self.described(false)
+    }
+
+    fn described(&self, with_choice: bool) -> Result<String> {
         let value = serde_json::to_value(self).map_err(|error| store::unwritable(&error))?;
         let Value::Object(mut fields) = value else {
             return Err(Error::failed("a result row is no JSON object"));
         };
-        fields.retain(|key, _| !MEASURED.contains(&key.as_str()) && !Metric::is_column(key));
+        fields.retain(|key, _| {
+            let is_measured = MEASURED.contains(&key.as_str()) || Metric::is_column(key);
+            if key == CHOSEN_AMONG { with_choice } else { !is_measured }
+        });
         Ok(canonical::text(Value::Object(fields)))
     }
 

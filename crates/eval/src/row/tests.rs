@@ -27,7 +27,6 @@ fn a_row_has_the_documented_fields_and_survives_the_file() {
     }
     assert_eq!(line["protocol"], "fixed_target");
     let absent = [
-        "chosen_among",
         "difference",
         "positions",
         "bigrams",
@@ -71,6 +70,22 @@ fn measuring_again_replaces_and_the_rest_stays() {
     assert_eq!(rows, [again, row("yarn", 128, 2.0), row("direct", 256, 4.0)]);
     let lines = std::fs::read_to_string(&path).unwrap();
     assert_eq!(lines.lines().nth(1), text.lines().nth(1));
+}
+
+#[test]
+fn a_chosen_value_and_a_given_one_are_two_rows() {
+    let (_folder, path) = results_file();
+    let given = row("linear", 128, 2.0);
+    let chosen = ResultRow { chosen_among: Some(json!({ "scale": [1.5, 2.0] })), ..given.clone() };
+    write_rows(&path, &[given.clone(), chosen.clone(), given.clone(), chosen.clone()]).unwrap();
+    assert_eq!(read_rows(&path).unwrap(), [given.clone(), chosen.clone()]);
+    assert_eq!(given.measurement().unwrap(), chosen.measurement().unwrap());
+    // Of what was tried to choose, each candidate is one row.
+    let tried = [given, chosen].map(|mut row| {
+        row.settings.split = Split::Valid;
+        row.identity().unwrap()
+    });
+    assert_eq!(tried[0], tried[1]);
 }
 
 #[test]

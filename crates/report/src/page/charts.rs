@@ -7,10 +7,16 @@ use crate::grid::{Entry, Grid, Header};
 use crate::history::Reading;
 use crate::plot::{Chart, Curve, Series, Styles, by_length, positions, training, values_per_point};
 use crate::table::Table;
+use crate::tensorboard;
 use longwave_core::in_order::grouped;
+use longwave_core::{Error, Result, file};
 use longwave_eval::protocols::{self, Key};
 use longwave_eval::{Metric, Split};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
 pub(super) struct Named {
     pub(super) file: String,
@@ -60,6 +66,34 @@ pub(super) fn of_readings(readings: &[Reading]) -> Vec<(String, &Reading)> {
         named.push((unused(name, &mut names), reading));
     }
     named
+}
+
+/// Removes the charts of earlier reports from a folder that holds nothing but a report, as pictures and for `TensorBoard`: those that are
+/// not among what was `written` now. Pictures of other names stay.
+pub fn remove_other_charts(folder: &Path, written: &[PathBuf]) -> Result<()> {
+    let failed = |error: std::io::Error| Error::io("list", folder, &error);
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        entries => entries.map_err(failed)?,
+    };
+    for entry in entries {
+        let path = entry.map_err(failed)?.path();
+        if is_chart(&path) && !written.contains(&path) {
+            file::remove(&path)?;
+        }
+    }
+    if written.is_empty() { tensorboard::remove(folder) } else { Ok(()) }
+}
+
+/// Whether a file has the name of a chart: what it shows, and after a hyphen what tells it from others.
+fn is_chart(path: &Path) -> bool {
+    let [stem, kind] =
+        [path.file_stem(), path.extension()].map(|it| it.and_then(OsStr::to_str).unwrap_or(""));
+    let metrics = Metric::all().iter().map(|metric| metric.name());
+    let mut shown = metrics.chain(["positions", "by_step", "training"]);
+    let is_of =
+        |name: &str| stem.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'));
+    ["svg", "png", "pdf"].contains(&kind) && shown.any(is_of)
 }
 
 /// The name, with a number where it is taken.
@@ -235,6 +269,34 @@ fn give_colours_once(curves: &mut [Curve]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn charts_of_earlier_reports_go_and_other_files_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str| folder.path().join(name);
+        let events = file("tensorboard/by_length/events.out.tfevents.0.charts");
+        let charts = [
+            "perplexity.svg",
+            "perplexity-sliding.png",
+            "by_step-ntk.svg",
+            "training.pdf",
+            "positions-2.svg",
+        ];
+        let others = ["perplexity.csv", "figure.svg", "perplexities.png", "report.html"];
+        fs::create_dir_all(events.parent().unwrap()).unwrap();
+        for path in charts.iter().chain(&others).map(|name| file(name)).chain([events.clone()]) {
+            fs::write(path, "").unwrap();
+        }
+        let there = |names: &[&str]| names.iter().map(|name| file(name).exists()).collect::<Vec<_>>();
+        remove_other_charts(folder.path(), &[file("perplexity.svg"), file("report.html")]).unwrap();
+        assert_eq!(there(&charts), [true, false, false, false, false]);
+        assert!(events.exists(), "a report has put its own in its place");
+        remove_other_charts(folder.path(), &[]).unwrap();
+        assert_eq!(there(&charts), [false; 5]);
+        assert_eq!(there(&others), [true; 4]);
+        assert!(!file("tensorboard").exists());
+        remove_other_charts(&file("nowhere"), &[]).unwrap();
+    }
 
     #[test]
     fn means_are_of_steps_that_all_seeds_have() {

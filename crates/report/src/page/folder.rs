@@ -1,6 +1,7 @@
 //! Runs, and what lies in a folder of them.
 
-use longwave_core::in_order::grouped;
+use crate::newest::Newest;
+use longwave_core::in_order::{distinct, grouped};
 use longwave_core::{Error, Result, file, line_count, sealed_line};
 use longwave_data::Record;
 use longwave_eval::Validated;
@@ -52,13 +53,28 @@ impl Run {
         })
     }
 
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Its rows apart by whether they are of the newest training.
+    pub(super) fn newest(&self) -> Newest<'_> {
+        Newest::of(&self.rows, |row| self.member(row))
+    }
+
+    /// Which of its runs a row is of. A run that has a config here is one, whatever it was called on the way; those of a study are pooled
+    /// without.
+    fn member<'a>(&self, row: &'a ResultRow) -> (&'a str, u64) {
+        (if self.config.is_some() { "" } else { row.run.as_str() }, row.seed)
+    }
+
     /// The row of each run whose rows are here that was measured last among those of its last step: one, or several where a
     /// study's were pooled.
     pub(super) fn members(&self) -> Vec<&ResultRow> {
         let mut places = HashMap::new();
         let mut members: Vec<&ResultRow> = Vec::new();
         for row in &self.rows {
-            let place = *places.entry((&row.run, row.seed, &row.config_hash)).or_insert(members.len());
+            let place = *places.entry(self.member(row)).or_insert(members.len());
             match members.get_mut(place) {
                 Some(known) if row.step >= known.step => *known = row,
                 Some(_) => {}
@@ -169,10 +185,14 @@ fn measurement(row: &ResultRow) -> Result<String> {
 /// Gives runs that have one name, and are no seeds of one run, the names of their folders, so that nothing is averaged over them. Says
 /// what it did.
 pub(super) fn tell_apart(runs: &mut [Run]) -> Result<Vec<String>> {
-    let names =
-        runs.iter().enumerate().filter_map(|(index, run)| Some((run.rows.first()?.run.clone(), index)));
+    // A run that was renamed has rows of each of its names.
+    let mut names = Vec::new();
+    for (index, run) in runs.iter().enumerate() {
+        let of_run = distinct(run.rows.iter().map(|row| &row.run));
+        names.extend(of_run.into_iter().map(|name| (name.clone(), index)));
+    }
     let mut notes = Vec::new();
-    for (name, of_name) in grouped(names.collect::<Vec<_>>()) {
+    for (name, of_name) in grouped(names) {
         let (groups, differing) = seeds_of_one(runs, of_name)?;
         let Some((one, other, what)) = differing else { continue };
         notes.push(format!(

@@ -3,7 +3,8 @@
 use super::folder::Run;
 use super::{Opening, Recipe};
 use crate::block::Block;
-use longwave_core::in_order::distinct;
+use crate::newest::Older;
+use longwave_core::in_order::{distinct, grouped};
 use longwave_core::text::quoted;
 use longwave_eval::{ResultRow, WINDOW_BASELINE, protocols};
 use serde_json::Value;
@@ -38,23 +39,65 @@ impl How {
     }
 }
 
-/// What trains the runs of a folder again, in words and as commands.
-pub(super) fn trainings(runs: &[Run]) -> (Vec<String>, Vec<String>) {
-    let commands = runs.iter().filter(|run| run.config.is_some()).map(|run| {
+const TRAINED: &str = "Save a config below under its name: its command trains that run again and measures what its \
+    `[[evaluate]]` blocks ask for.";
+const IMPORTED: &str = "A run that was imported is never trained: its command imports it again, where `DIR` stands for the folder \
+    of the model. `imported.weights` in its config below is the SHA-256 of the weights, and what else was set at the import stands there too.";
+const TABLES: &str = "Below each table stand the commands that measure it again on the runs as they are; tables by training step \
+    come from `--checkpoints all`.";
+const SAME: &str = "The same version reads the same text on the same device with as many threads to the same numbers. The table of \
+    runs says which these were.";
+
+/// What makes the runs of a folder again, in words and as commands.
+pub(super) fn makings(runs: &[Run]) -> (Vec<String>, Vec<String>) {
+    let (mut commands, mut ways) = (Vec::new(), [(TRAINED, false), (IMPORTED, false)]);
+    for run in runs.iter().filter(|run| run.config.is_some()) {
         let name = run.name.rsplit('/').next().unwrap_or_default();
-        let config = quoted(&format!("{name}.toml"));
-        format!("longwave train --config {config} --out {}", quoted(&format!("again/{name}")))
-    });
-    let sentences = vec![
-        "Save a config below under its name: the first command trains that run again and measures what its \
-         `[[evaluate]]` blocks ask for. Below each table stand the commands that measure it again on the runs as they are; \
-         tables by training step come from `--checkpoints all`."
-            .to_owned(),
-        "The same version reads the same text on the same device with as many threads to the same numbers. The table \
-         of runs says which these were."
-            .to_owned(),
-    ];
-    (sentences, commands.collect())
+        let out = quoted(&format!("again/{name}"));
+        let import = import(run, &out);
+        ways[usize::from(import.is_some())].1 = true;
+        let train = || format!("longwave train --config {} --out {out}", quoted(&format!("{name}.toml")));
+        commands.push(import.unwrap_or_else(train));
+    }
+    let ways = ways.into_iter().filter_map(|(sentence, is_here)| is_here.then_some(sentence));
+    (ways.chain([TABLES, SAME]).map(str::to_owned).collect(), commands)
+}
+
+/// The command that imports a run again; `None` of one that was trained here.
+fn import(run: &Run, out: &str) -> Option<String> {
+    // A report shows runs of any program: one whose config this one cannot read was not imported by it.
+    let config = longwave_eval::Run::read(run.folder()).ok()?;
+    let scaling = config.imported.as_ref()?.scaling;
+    let set = |key: &str, value: Value| format!("--set {}", quoted(&format!("{key}={value}")));
+    let mut parts = vec![format!("longwave import DIR --out {out}")];
+    parts.extend(scaling.map(|scaling| format!("--scaling {scaling}")));
+    parts.push(set("train.length", config.train.length.into()));
+    // A run of a task has no corpus.
+    let corpus = Some(config.data.corpus).filter(|corpus| !corpus.is_empty());
+    parts.extend(corpus.map(|corpus| set("data.corpus", corpus.into())));
+    parts.push(set("data.bos", config.data.bos.into()));
+    Some(parts.join(" "))
+}
+
+/// That rows of a run from before it was trained further stand in no table, a sentence for each table that they would be in.
+pub(super) fn missed(run: &Run, folder: &Path) -> Vec<String> {
+    let table = |row: &ResultRow| {
+        (row.run.clone(), row.seed, row.checkpoint.clone(), row.step, row.settings.of_table())
+    };
+    let of = |older: &[Older<'_>]| {
+        let rows: Vec<&ResultRow> = older.iter().map(|it| it.row).collect();
+        let count = if rows.len() == 1 { "1 row".to_owned() } else { format!("{} rows", rows.len()) };
+        format!(
+            "`{}` was trained further: tables and charts by length show step {}, and leave out what was measured only before, at step {} \
+             ({count}). `{}` measures it again.",
+            run.name,
+            older[0].newer.step,
+            rows[0].step,
+            evaluation(&rows, run, folder)
+        )
+    };
+    let missed = run.newest().missed();
+    grouped(missed.into_iter().map(|it| (table(it.row), it))).iter().map(|(_, older)| of(older)).collect()
 }
 
 /// The command that measures rows of one run again. They stand in one table, so they differ in length and reading only.
@@ -165,6 +208,33 @@ mod tests {
              --extend direct --extend '{ kind = \"yarn\", ramp = \"code\", temperature = 1.5 }' --set target=128 \
              --set max_length=1024 --set window_stride=1024"
         );
+    }
+
+    #[test]
+    fn a_run_that_was_imported_is_imported_again_and_not_trained() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = |name: &str, imported: &str| {
+            let own = folder.path().join(name);
+            std::fs::create_dir(&own).unwrap();
+            let config = format!(
+                "name = \"x\"\n{imported}[data]\ncorpus = \"my texts\"\nbos = \"<s>\"\n[position]\nkind = \"rope\"\n\
+                 [train]\nlength = 64\nbatch_tokens = 64\n"
+            );
+            std::fs::write(own.join("config.toml"), config).unwrap();
+            Run::new(format!("runs/{name}"), example::rows(), &own).unwrap()
+        };
+        let plain = "[imported]\nweights = \"00\"\n";
+        let scaled = format!("{plain}scaling = \"added\"\n");
+        let (trained, imported) = (run("rope-0", ""), run("tiny-0", &scaled));
+        let keys = "--set train.length=64 --set 'data.corpus=\"my texts\"' --set 'data.bos=\"<s>\"'";
+        let import = format!("longwave import DIR --out again/tiny-0 --scaling added {keys}");
+        let (sentences, commands) = makings(&[trained, imported]);
+        assert_eq!(commands, ["longwave train --config rope-0.toml --out again/rope-0".to_owned(), import]);
+        assert_eq!(sentences, [TRAINED, IMPORTED, TABLES, SAME]);
+        // Nothing is said of trainings where there is none.
+        let (sentences, commands) = makings(&[run("other-0", plain)]);
+        assert_eq!(commands, [format!("longwave import DIR --out again/other-0 {keys}")]);
+        assert_eq!(sentences, [IMPORTED, TABLES, SAME]);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::charts::by_name;
 use super::elements::{ROW_HEADER, cell, is_baseline, number_class, push_table};
 use super::figure::{push_chart, push_heat};
 use super::folder::Run;
-use super::how::{How, trainings};
+use super::how::{How, makings};
 use super::policy::policy;
 use crate::explained::Shown;
 use crate::grid::{Entry, Grid, Header, signed};
@@ -233,7 +233,7 @@ fn push_how(text: &mut String, how: &How) {
 fn push_recipe(text: &mut String, page: &Page) {
     let (sentences, commands) = match &page.opening.recipe {
         Some(recipe) => (recipe.sentences.clone(), recipe.commands.clone()),
-        None => trainings(page.runs),
+        None => makings(page.runs),
     };
     for sentence in sentences {
         let _ = writeln!(text, "<p class=\"note\">{}</p>", words(&sentence));

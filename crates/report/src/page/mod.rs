@@ -8,11 +8,12 @@ mod how;
 mod html;
 mod policy;
 
-use crate::block::blocks;
+use crate::block::{Block, blocks};
 use crate::csv::Tidy;
 use crate::explained::{self, Shown};
 use crate::grid::{Grid, markdown_text};
 use crate::history::{History, Reading, histories};
+use crate::kept_steps::without_kept_steps;
 use crate::plot::{self, Chart, Figure, FigureFormat, Styles, of_paper, svg, write_png};
 use crate::table::Table;
 use crate::tensorboard;
@@ -21,8 +22,10 @@ use how::How;
 use longwave_core::{Error, Result, file};
 use longwave_eval::diagnostics::Explained;
 use longwave_eval::{Reference, ResultRow, reference};
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
+pub use charts::remove_other_charts;
 pub use folder::Run;
 
 #[derive(Clone, Debug, Default)]
@@ -51,6 +54,8 @@ pub struct Report {
     runs: Vec<Run>,
     /// Each measurement once, with differences to one reading.
     rows: Vec<ResultRow>,
+    /// Those that stand in tables by length, where some are from before a run was trained further.
+    newest: Option<Vec<ResultRow>>,
     notes: Vec<String>,
 }
 
@@ -93,9 +98,15 @@ impl Report {
             return Err(no_results(folder, &runs));
         }
         reference::resolve(&mut rows, against)?;
+        let newest = newest_of(&runs, &rows)?;
+        notes.extend(runs.iter().flat_map(|run| how::missed(run, folder)));
         notes.extend(earlier_steps(&runs));
         opening.sentences.extend(notes.clone());
-        Ok(Self { folder: folder.to_owned(), opening, runs, rows, notes })
+        Ok(Self { folder: folder.to_owned(), opening, runs, rows, newest, notes })
+    }
+
+    fn blocks(&self) -> Vec<Block<'_>> {
+        blocks(self.newest.as_deref().unwrap_or(&self.rows))
     }
 
     pub fn folder(&self) -> &Path {
@@ -103,11 +114,11 @@ impl Report {
     }
 
     pub fn tables(&self) -> Vec<Table> {
-        blocks(&self.rows).iter().flat_map(Table::all).collect()
+        self.blocks().iter().flat_map(Table::all).collect()
     }
 
-    /// What a reader should know before the tables: runs of one name that are no seeds of one, and runs whose end was read and that were
-    /// better on validation at an earlier step.
+    /// What a reader should know before the tables: runs of one name that are no seeds of one, rows from before a run was trained
+    /// further, and runs whose end was read and that were better on validation at an earlier step.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -122,8 +133,8 @@ impl Report {
     /// `perplexity-rope`. The same charts go to `tensorboard/`. Each file appears whole or not at all. Gives the paths it wrote,
     /// those in `tensorboard/` aside.
     pub fn write(&self, folder: &Path) -> Result<Vec<PathBuf>> {
-        let Self { folder: reported, opening, runs, rows, notes } = self;
-        let blocks = blocks(rows);
+        let Self { folder: reported, opening, runs, rows, notes, .. } = self;
+        let blocks = self.blocks();
         let styles = Styles::of(&blocks);
         let tables: Vec<Vec<Table>> = blocks.iter().map(Table::all).collect();
         let mut written = Written { folder, paths: Vec::new() };
@@ -134,7 +145,11 @@ impl Report {
         let mut sections = Vec::new();
         let charts = of_tables(&blocks, &tables, &styles);
         let named = charts.iter().flatten().flat_map(|of_table| &of_table.charts);
-        tensorboard::write(folder, "by_length", named.map(|named| (named.file.as_str(), &named.chart)))?;
+        tensorboard::write(
+            folder,
+            tensorboard::BY_LENGTH,
+            named.map(|named| (named.file.as_str(), &named.chart)),
+        )?;
         for ((block, tables), of_tables) in blocks.iter().zip(&tables).zip(charts) {
             let how = How::of_block(block, runs, opening, reported);
             for (table, of_table) in tables.iter().zip(of_tables) {
@@ -160,9 +175,8 @@ impl Report {
         let curves = training_curves(runs);
         let learning = training_chart(&curves, &blocks, &styles);
         // A single training has written its own.
-        if let (Some(chart), true) = (&learning, runs.len() > 1) {
-            tensorboard::write(folder, "training", [("loss", chart)])?;
-        }
+        let several = learning.iter().filter(|_| runs.len() > 1).map(|chart| ("loss", chart));
+        tensorboard::write(folder, tensorboard::TRAINING, several)?;
         let learning = learning.map(|chart| (training_table(&chart, &curves), chart));
         let page = html::page(&html::Page {
             opening,
@@ -190,7 +204,7 @@ impl Report {
 
     /// The one chart that a paper shows, the metric of the first table by length, and how many tables by length it leaves out.
     pub fn figure(&self) -> Result<(Chart, usize)> {
-        let blocks = blocks(&self.rows);
+        let blocks = self.blocks();
         let mut by_length = blocks.iter().filter(|block| block.lengths.len() > 1);
         let first = by_length.next().and_then(|block| Some((block, Table::all(block).first()?.metric)));
         let (block, metric) = first.ok_or_else(|| {
@@ -201,9 +215,9 @@ impl Report {
     }
 
     /// Writes the charts as PDF for a paper: those that [`write`](Self::write) draws, under the same names, and
-    /// `training.pdf`. Gives the paths it wrote.
+    /// `training.pdf`, the losses of the training, which otherwise stand on the page alone. Gives the paths it wrote.
     pub fn write_figures(&self, folder: &Path, figure: &Figure) -> Result<Vec<PathBuf>> {
-        let blocks = blocks(&self.rows);
+        let blocks = self.blocks();
         let styles = Styles::of(&blocks);
         let tables: Vec<Vec<Table>> = blocks.iter().map(Table::all).collect();
         let mut written = Written { folder, paths: Vec::new() };
@@ -215,6 +229,11 @@ impl Report {
         }
         for (file, reading) in of_readings(&readings(&self.rows)) {
             write(&file, &reading.chart)?;
+        }
+        for shown in self.explained()?.as_ref().map(explained::tables).unwrap_or_default() {
+            if let Some(chart) = &shown.chart {
+                write(&shown.file, chart)?;
+            }
         }
         if let Some(chart) = training_chart(&training_curves(&self.runs), &blocks, &styles) {
             write("training", &chart)?;
@@ -247,6 +266,25 @@ pub fn write_explained(explained: &Explained, command: String, folder: &Path) ->
     };
     written.text("report.html", &html::page(&page)?)?;
     Ok(written.paths)
+}
+
+/// The rows without those from before their run was trained further; `None` where there are none of these.
+fn newest_of(runs: &[Run], rows: &[ResultRow]) -> Result<Option<Vec<ResultRow>>> {
+    let mut older = HashSet::new();
+    for it in runs.iter().flat_map(|run| run.newest().older) {
+        older.insert(it.row.identity()?);
+    }
+    if older.is_empty() {
+        return Ok(None);
+    }
+    // A kept step is read along with the end of its training, which may be older.
+    let mut newest = Vec::new();
+    for row in without_kept_steps(rows) {
+        if !older.contains(&row.identity()?) {
+            newest.push(row.clone());
+        }
+    }
+    Ok(Some(newest))
 }
 
 /// That runs whose end was read were better on validation at an earlier step.

@@ -5,6 +5,8 @@ use longwave_eval::{ResultRow, row::write_rows};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+mod further;
+
 const SVG: &str = "http://www.w3.org/2000/svg";
 
 fn run(folder: &Path, rows: &[ResultRow]) {
@@ -19,6 +21,15 @@ fn run(folder: &Path, rows: &[ResultRow]) {
     fs::write(folder.join("config.toml"), "name = \"a < b\"\n").unwrap();
     let record = r#"{ "format": 1, "corpus": "a<b", "path": "", "content_hash": "", "text": {}, "notes": ["overlap: 2% of `x`"] }"#;
     fs::write(folder.join("data.json"), record).unwrap();
+}
+
+/// A run whose config names a seed and steps.
+fn configured(folder: &Path, rows: &[ResultRow], seed: u64, steps: u64) {
+    run(folder, rows);
+    let config = format!(
+        "name = \"rope\"\nseed = {seed}\n[data]\ncorpus = \"data/sotu\"\n[position]\nkind = \"rope\"\n[train]\nsteps = {steps}\n"
+    );
+    fs::write(folder.join("config.toml"), config).unwrap();
 }
 
 /// Reads a folder and writes its report.
@@ -213,11 +224,7 @@ fn runs_of_one_name_that_are_no_seeds_of_one_have_lines_of_their_own() {
         let rows = example::rows().into_iter();
         let rows: Vec<ResultRow> =
             rows.map(|row| ResultRow { seed, config_hash: format!("{seed} {steps}"), ..row }).collect();
-        run(&folder.path().join(name), &rows);
-        let config = format!(
-            "name = \"rope\"\nseed = {seed}\n[data]\ncorpus = \"data/sotu\"\n[position]\nkind = \"rope\"\n[train]\nsteps = {steps}\n"
-        );
-        fs::write(folder.path().join(name).join("config.toml"), config).unwrap();
+        configured(&folder.path().join(name), &rows, seed, steps);
     };
     let named = || -> (Vec<String>, Vec<String>) {
         let report = Report::read(folder.path(), None).unwrap();

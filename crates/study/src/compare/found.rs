@@ -76,10 +76,10 @@ impl<'a> Found<'a> {
         Error::failed(format!(
             "`{a}` and `{b}` have no measurement in common: the nearest two differ in {differing}"
         ))
-        .hint(
-            "evaluate both alike, as `longwave eval RUN --lengths 8L --extend yarn`; `compare A:yarn B:direct` compares \
-             two readings",
-        )
+        .hint(format!(
+            "evaluate both alike, as `longwave eval RUN {}`; `compare A:yarn B:direct` compares two readings",
+            alike(pairing, &nearest)
+        ))
     }
 
     /// What the filter names and no line of the list is of, a sentence each.
@@ -161,6 +161,20 @@ impl<'a> Found<'a> {
         }));
         notes
     }
+}
+
+/// Options of `eval` that measure both sides alike. Where they were trained at different lengths, a multiple of L is another length for
+/// each, and so is what follows from L.
+fn alike(pairing: &Pairing<'_>, nearest: &[obstacle::Differing]) -> String {
+    let sides = [pairing.a, pairing.b];
+    let mut rows = sides.iter().flat_map(|side| side.runs.iter().flatten());
+    let first = rows.next().map(|row| row.settings.train_length);
+    if rows.all(|row| Some(row.settings.train_length) == first) {
+        return "--lengths 8L --extend yarn".to_owned();
+    }
+    let longest = |side: &Side| side.runs.iter().flatten().map(|row| row.settings.length).max();
+    let length = sides.into_iter().filter_map(longest).min().unwrap_or_default();
+    format!("--lengths {length}{}", obstacle::in_common(nearest))
 }
 
 /// The samples whose seed is among those of the other side.

@@ -16,7 +16,7 @@ use crate::sample::Sample;
 use crate::statistics::adjusted;
 use found::Found;
 use longwave_core::Result;
-use longwave_eval::{Metric, Settings};
+use longwave_eval::{Metric, Reference, Settings};
 use serde::Serialize;
 use serde_json::Value;
 use side::Reading;
@@ -118,7 +118,10 @@ pub fn compare(a: &Side, b: &Side, filter: &Filter, metric: Metric) -> Result<Co
     if found.list.is_empty() {
         return Err(found.error(&pairing, metric));
     }
-    let notes = found.notes(&pairing, filter);
+    let mut notes = found.notes(&pairing, filter);
+    for side in [a, b] {
+        notes.extend(pairing.missed(side, filter)?);
+    }
     let alike = found.list.iter().all(|(one, _)| one.same_tokens);
     let over = Over::of_table(if several { 2 } else { 1 }, alike);
     let mut list: Vec<Comparison> =
@@ -147,13 +150,35 @@ impl<'a> Pairing<'a> {
         self.a.extend.is_some() && self.b.extend.is_some()
     }
 
-    /// The readings of a side. One that names no extension is read with that of the other side, if any. One that names no checkpoint,
-    /// beside one that does, is read at its end.
-    fn readings<'s>(&self, side: &'s Side, filter: &Filter) -> Result<Vec<Reading<'s>>> {
+    /// The extension and the checkpoint that a side is read with. One that names no extension is read with that of the other side, if any.
+    /// One that names no checkpoint, beside one that does, is read at its end.
+    fn asked<'s>(&'s self, side: &'s Side) -> (Option<&'s Reference>, Option<&'s str>) {
         let extend = side.extend.as_ref().or(self.a.extend.as_ref()).or(self.b.extend.as_ref());
         let beside_one = self.a.checkpoint.is_some() || self.b.checkpoint.is_some();
         let end = side.runs.iter().flatten().map(|row| row.checkpoint.as_str()).find(|name| *name == LAST);
-        side.readings(extend, side.checkpoint.as_deref().or(end.filter(|_| beside_one)), filter)
+        (extend, side.checkpoint.as_deref().or(end.filter(|_| beside_one)))
+    }
+
+    fn readings<'s>(&self, side: &'s Side, filter: &Filter) -> Result<Vec<Reading<'s>>> {
+        let (extend, checkpoint) = self.asked(side);
+        side.readings(extend, checkpoint, filter)
+    }
+
+    /// What of a side is from before its run was trained further, and not compared.
+    fn missed(&self, side: &Side, filter: &Filter) -> Result<Option<String>> {
+        let (extend, checkpoint) = self.asked(side);
+        let missed = side.missed(extend, checkpoint, filter)?;
+        Ok(missed.first().map(|older| {
+            format!(
+                "{} was trained to step {}: what was measured only before, at step {}, is left out ({} of its rows); `{}` \
+                 measures it again",
+                side.name,
+                older.newer.step,
+                older.row.step,
+                missed.len(),
+                side::again(&missed)
+            )
+        }))
     }
 
     /// The keys in which two readings differ, with both values; none if they are compared.

@@ -1,6 +1,7 @@
 //! What keeps two measurements from being compared, by the key in which they differ.
 
 use crate::words::listed;
+use longwave_eval::protocols::{self, MAX_LENGTH, Unit};
 use longwave_eval::{ResultRow, Settings};
 use serde_json::{Map, Value};
 use std::fmt::Display;
@@ -82,6 +83,20 @@ pub(super) fn in_words(differing: &[Differing]) -> String {
     let parts: Vec<String> =
         differing.iter().map(|it| format!("`{}` ({} and {})", it.key, it.a, it.b)).collect();
     listed(&parts)
+}
+
+/// Options of `eval` that give two measurements the values in which they differ, of keys that follow from the training length: the
+/// smaller of both values, which the other run can be read with too.
+pub(super) fn in_common(differing: &[Differing]) -> String {
+    // These two follow from the lengths that are read.
+    let follows = |name: &str| [MAX_LENGTH.name, "window_stride"].contains(&name);
+    let keys = protocols::keys().into_iter().filter(|key| key.unit == Unit::Tokens && !follows(key.name));
+    let options = keys.filter_map(|key| {
+        let it = differing.iter().find(|it| it.key == key.name)?;
+        let [a, b] = [&it.a, &it.b].map(|value| value.parse::<usize>().ok());
+        Some(format!(" --set {}={}", key.name, a?.min(b?)))
+    });
+    options.collect::<Vec<_>>().concat()
 }
 
 /// "`length` and `protocol`".

@@ -4,8 +4,10 @@ use super::obstacle::numbers;
 use crate::sample::Sample;
 use longwave_core::in_order::distinct;
 use longwave_core::{Error, Result};
-use longwave_eval::{Metric, Reference, ResultRow};
+use longwave_eval::{Metric, Reference, ResultRow, WINDOW_BASELINE};
 use longwave_position::tokens::{Lengths, Tokens};
+use longwave_report::newest::{Newest, Older};
+use std::collections::BTreeSet;
 
 /// One run, or several that differ by their seed, and how they are read.
 #[derive(Clone, Debug)]
@@ -70,7 +72,7 @@ impl Side {
         Self { name: name.to_owned(), runs: vec![rows], extend: None, checkpoint: None }
     }
 
-    /// The readings that the filter keeps, in the order of the rows.
+    /// The readings that the filter keeps, in the order of the rows. A run that was trained further is compared as it is now.
     pub(super) fn readings(
         &self,
         extend: Option<&Reference>,
@@ -79,7 +81,7 @@ impl Side {
     ) -> Result<Vec<Reading<'_>>> {
         let mut readings: Vec<Reading<'_>> = Vec::new();
         for (run, rows) in self.runs.iter().enumerate() {
-            for row in rows {
+            for row in newest(rows).rows {
                 if checkpoint.is_none_or(|checkpoint| *checkpoint == row.checkpoint)
                     && filter.keeps(row, extend)?
                 {
@@ -87,11 +89,34 @@ impl Side {
                 }
             }
         }
-        if readings.is_empty() { Err(self.nothing(extend, filter)) } else { Ok(readings) }
+        if !readings.is_empty() {
+            return Ok(readings);
+        }
+        let missed = self.missed(extend, checkpoint, filter)?;
+        Err(missed
+            .first()
+            .map_or_else(|| self.nothing(extend, filter), |older| self.outdated(older, &missed)))
     }
 
-    /// Adds a row to the reading it belongs to. Of one run the latest step stands: a run that trained on was measured
-    /// twice, and is no second seed.
+    /// What the filter keeps of the rows from before a run was trained further, where it was not measured again.
+    pub(super) fn missed(
+        &self,
+        extend: Option<&Reference>,
+        checkpoint: Option<&str>,
+        filter: &Filter,
+    ) -> Result<Vec<Older<'_>>> {
+        let mut missed = Vec::new();
+        for older in self.runs.iter().flat_map(|rows| newest(rows).missed()) {
+            if checkpoint.is_none_or(|checkpoint| *checkpoint == older.row.checkpoint)
+                && filter.keeps(older.row, extend)?
+            {
+                missed.push(older);
+            }
+        }
+        Ok(missed)
+    }
+
+    /// Adds a row to the reading it belongs to. Of one run the row that was measured last stands: it is no second seed.
     fn add<'a>(&'a self, row: &'a ResultRow, run: usize, readings: &mut Vec<Reading<'a>>) -> Result<()> {
         let alike = |other: &ResultRow| {
             other.settings == row.settings
@@ -111,14 +136,20 @@ impl Side {
             return Err(Error::usage(format!("`{}` has `seed` {} twice", self.name, row.seed))
                 .hint("one side is one encoding: name runs that differ by their seed alone"));
         }
-        if known.step <= row.step {
-            *known = row;
-        }
+        *known = row;
         Ok(())
     }
 
+    fn outdated(&self, Older { row, newer }: &Older<'_>, missed: &[Older<'_>]) -> Error {
+        Error::usage(format!(
+            "`{}` was measured so at step {} alone, and was trained to step {} since",
+            self.name, row.step, newer.step
+        ))
+        .hint(format!("measure it again: `{}`", again(missed)))
+    }
+
     fn nothing(&self, extend: Option<&Reference>, filter: &Filter) -> Error {
-        let rows = || self.runs.iter().flatten();
+        let rows = || self.runs.iter().flat_map(|rows| newest(rows).rows);
         if rows().next().is_none() {
             return Error::failed(format!("`{}` holds no results", self.name))
                 .hint("measure it with `longwave eval RUN`");
@@ -142,4 +173,21 @@ impl Side {
             ),
         )
     }
+}
+
+/// The rows of one run apart by whether they are of its newest training.
+fn newest(rows: &[ResultRow]) -> Newest<'_> {
+    Newest::of(rows, |row| row.seed)
+}
+
+/// The command that measures rows again.
+pub(super) fn again(missed: &[Older<'_>]) -> String {
+    let lengths: BTreeSet<usize> = missed.iter().map(|it| it.row.settings.length).collect();
+    let lengths: Vec<String> = lengths.iter().map(usize::to_string).collect();
+    let extend = missed.iter().map(|it| it.row.extend.as_str()).filter(|kind| *kind != WINDOW_BASELINE);
+    let mut command = format!("longwave eval RUN --lengths {}", lengths.join(","));
+    for kind in distinct(extend) {
+        command = format!("{command} --extend {kind}");
+    }
+    command
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::difference::tests::row;
+use crate::difference::tests::{row, set_key};
 use longwave_eval::{Reference, ResultRow, Split};
 use longwave_position::tokens::Tokens;
 
@@ -177,6 +177,40 @@ fn of_one_run_the_latest_step_stands() {
 }
 
 #[test]
+fn a_run_that_was_trained_further_is_compared_as_it_is_now() {
+    let at = |step: u64, extend: &str, length: usize, nll: f64| ResultRow {
+        step,
+        config_hash: format!("of {step} steps"),
+        ..row(extend, length, 0, &[nll, nll + 1.0, nll + 2.5])
+    };
+    // At L `linear` reads as trained: its difference to `direct` is 0 for one model, and not for two.
+    let mut rows = vec![at(7, "direct", 128, 3.5), at(7, "linear", 128, 3.5), at(7, "linear", 256, 4.0)];
+    rows.extend([at(40, "direct", 128, 2.0), at(40, "direct", 256, 2.5)]);
+    let read = |kind: &str, rows: &[ResultRow]| Side {
+        extend: Some(Reference::Kind(kind.to_owned())),
+        ..Side::new(kind, rows.to_vec())
+    };
+    let error = by_loss(&read("linear", &rows), &read("direct", &rows)).unwrap_err();
+    assert_eq!(error.message(), "`linear` was measured so at step 7 alone, and was trained to step 40 since");
+    let hint = "measure it again: `longwave eval RUN --lengths 128,256 --extend linear`";
+    assert_eq!(error.hint_text(), Some(hint));
+    // Measured again at L, it is compared there.
+    rows.push(at(40, "linear", 128, 2.0));
+    let found = by_loss(&read("linear", &rows), &read("direct", &rows)).unwrap();
+    assert_eq!(
+        found.list.iter().map(|one| (one.settings.length, one.difference)).collect::<Vec<_>>(),
+        [(128, 0.0)]
+    );
+    assert_eq!(
+        found.notes,
+        [
+            "linear was trained to step 40: what was measured only before, at step 7, is left out (1 of its rows); \
+          `longwave eval RUN --lengths 256 --extend linear` measures it again"
+        ]
+    );
+}
+
+#[test]
 fn the_same_numbers_are_one_comparison_to_holm() {
     // At L both extensions read as trained.
     let a: Vec<ResultRow> =
@@ -262,6 +296,34 @@ fn models_of_other_training_lengths_compare_where_they_read_alike() {
     let found = by_loss(&side(row("direct", 512, 0, &[1.0, 2.0])), &side(b)).unwrap();
     assert!((found.list[0].difference + 0.5).abs() < 1e-12);
     assert_eq!(found.notes, ["the sides were trained at 128 and at 256 tokens"]);
+}
+
+/// Each was read as its config says: at up to 8L, its last L tokens scored.
+#[test]
+fn the_hint_for_other_training_lengths_says_what_both_can_be_read_with() {
+    let read = |train: usize, times: &[usize]| -> Vec<ResultRow> {
+        let of = |times: &usize| {
+            let mut row = row("direct", times * train, 0, &[1.0, 2.0]);
+            row.settings.train_length = train;
+            let keys = [("target", train), ("max_length", 8 * train), ("window_stride", 8 * train)];
+            for (key, value) in keys {
+                set_key(&mut row, key, value);
+            }
+            row
+        };
+        times.iter().map(of).collect()
+    };
+    let (a, b) = (read(64, &[1, 8]), read(32, &[1, 8]));
+    for metric in [Metric::Loss, Metric::BitsPerByte] {
+        let error = all(&a, &b, metric).unwrap_err();
+        assert!(error.message().contains("`target` (64 and 32)"), "{error}");
+        let hint = "evaluate both alike, as `longwave eval RUN --lengths 256 --set target=32`; `compare A:yarn B:direct` \
+                    compares two readings";
+        assert_eq!(error.hint_text(), Some(hint));
+    }
+    // Of one training length, any multiple of it is the same length on both sides.
+    let hint = all(&a[..1], &a[1..], Metric::Loss).unwrap_err();
+    assert!(hint.hint_text().unwrap().contains("`longwave eval RUN --lengths 8L --extend yarn`"), "{hint}");
 }
 
 #[test]

@@ -32,7 +32,7 @@ use question::{Question, questions};
 use std::collections::BTreeSet;
 
 pub use check::check;
-pub use power::{Need, POWER, Seeds, needs};
+pub use power::{Need, POWER, Seeds, needs, without_interval};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {

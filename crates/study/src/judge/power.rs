@@ -19,6 +19,8 @@ pub enum Seeds {
     MoreThan(usize),
     /// More seeds do not help: it is judged over documents.
     OverDocuments,
+    /// No number of seeds helps: it is judged over documents, or over both, and fewer than two documents are compared.
+    NoInterval(Over),
     /// Fewer than two seeds are there, so that the spread is unknown.
     Unknown,
 }
@@ -30,6 +32,7 @@ impl Seeds {
             Self::About(seeds) => format!("about {seeds}"),
             Self::MoreThan(seeds) => format!("more than {seeds}"),
             Self::OverDocuments => "judged over documents".to_owned(),
+            Self::NoInterval(_) => "no interval".to_owned(),
             Self::Unknown => "unknown".to_owned(),
         }
     }
@@ -61,8 +64,10 @@ pub fn needs(
         let question: &super::Question<'_> = question;
         let difference = question.difference(plan.seeds.len());
         let so_far = difference.as_ref().and_then(|difference| difference.by_seed);
+        let lacks_documents = difference.as_ref().is_some_and(|it| it.by_document.is_none());
         let needed = match so_far {
             _ if judged.verdict != Verdict::Undecided => Seeds::Decided,
+            _ if judged.over != Over::Seeds && lacks_documents => Seeds::NoInterval(judged.over),
             _ if judged.over == Over::Documents => Seeds::OverDocuments,
             None => Seeds::Unknown,
             Some(so_far) => {
@@ -85,6 +90,25 @@ pub fn needs(
         }
     };
     Ok(questions(claims, plan, results)?.iter().zip(&judgement.claims).map(of).collect())
+}
+
+/// The claims that cannot be decided as they are judged, since they have no interval, and what gives them one: a sentence for each way of
+/// judging.
+pub fn without_interval(needs: &[Need]) -> Vec<String> {
+    let of = |over: Over, instead: &str| {
+        let without = needs.iter().filter(|need| need.needed == Seeds::NoInterval(over));
+        let without: Vec<String> = without.map(|need| format!("`{}`", need.says)).collect();
+        let over = over.in_words("document");
+        (!without.is_empty()).then(|| {
+            format!(
+                "No interval, since it would be over {over}, and both sides scored fewer than two documents in common: {}. {instead}",
+                without.join("; ")
+            )
+        })
+    };
+    let documents = "With `seeds = 3`, a claim without an `over` of its own is judged over seeds.";
+    let both = "With `over = \"seeds\"`, a claim is judged over seeds alone.";
+    [of(Over::Documents, documents), of(Over::Both, both)].into_iter().flatten().collect()
 }
 
 /// How far the interval of a difference may reach to either side, for the claim to be decided as the difference says.

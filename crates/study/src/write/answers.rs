@@ -3,7 +3,7 @@
 use super::tables::{cell, value, what_cells_are};
 use crate::best::Best;
 use crate::difference::{Over, PairedDifference};
-use crate::judge::{Judged, Need, POWER, Seeds};
+use crate::judge::{Judged, Need, POWER, Seeds, without_interval};
 use crate::looks::Looks;
 use crate::ranking::{Leaders, Ranked, Ranking};
 use longwave_core::in_order::distinct;
@@ -14,10 +14,9 @@ use longwave_report::table::Cell;
 pub(super) fn claims(claims: &[Judged], needs: &[Need], looks: &Looks) -> Grid {
     let of_losses = claims.iter().any(|claim| claim.metric == Metric::Loss);
     let unit = if of_losses { " in nats per token" } else { "" };
-    let mut notes = vec![
-        format!("Differences{unit}, left side minus right, paired by seed and by document."),
-        over_what(claims),
-    ];
+    let mut notes =
+        vec![format!("Differences{unit}, left side minus right, paired by seed and by document.")];
+    notes.extend(over_what(claims));
     if looks.are_several() {
         notes.push(format!(
             "Claims are judged after {} seeds until they are decided, each time with 1/{} of the 5%.",
@@ -38,6 +37,7 @@ pub(super) fn claims(claims: &[Judged], needs: &[Need], looks: &Looks) -> Grid {
     let lacking = claims.iter().filter_map(|claim| Some((claim, claim.lacks.as_ref()?)));
     notes.extend(lacking.map(|(claim, why)| format!("`{}` was not judged: {why}.", claim.in_words())));
     notes.extend(seeds_needed(needs));
+    notes.extend(without_interval(needs));
     Grid {
         title: "Claims".into(),
         setting: String::new(),
@@ -57,7 +57,7 @@ pub(super) fn claims(claims: &[Judged], needs: &[Need], looks: &Looks) -> Grid {
 }
 
 fn seeds_needed(needs: &[Need]) -> Option<String> {
-    let open = needs.iter().filter(|need| need.needed != Seeds::Decided);
+    let open = needs.iter().filter(|need| !matches!(need.needed, Seeds::Decided | Seeds::NoInterval(_)));
     let open: Vec<String> = open.map(|need| format!("`{}`: {}", need.says, need.needed.in_words())).collect();
     (!open.is_empty()).then(|| {
         format!(
@@ -68,10 +68,10 @@ fn seeds_needed(needs: &[Need]) -> Option<String> {
     })
 }
 
-/// What intervals are over, and what that leaves open.
-fn over_what(claims: &[Judged]) -> String {
+/// What intervals are over, and what that leaves open; nothing where there is none.
+fn over_what(claims: &[Judged]) -> Option<String> {
     let mut text = String::new();
-    let is_over = |over: Over| claims.iter().any(|claim| claim.over == over);
+    let is_over = |over: Over| claims.iter().any(|claim| claim.over == over && claim.interval.is_some());
     if is_over(Over::Seeds) {
         text += "Intervals over seeds are about other trainings, on these texts. ";
     }
@@ -83,7 +83,9 @@ fn over_what(claims: &[Judged]) -> String {
         text += "Intervals over seeds and documents are about other trainings on other documents: where two sides scored other \
                  bytes of the text, which ones these are is chance too. ";
     }
-    text + "Each is at the level that Holm's procedure gives it; after the first undecided claim the level stays."
+    (!text.is_empty()).then(|| {
+        text + "Each is at the level that Holm's procedure gives it; after the first undecided claim the level stays."
+    })
 }
 
 fn verdict(claim: &Judged) -> Vec<Entry> {
@@ -148,6 +150,8 @@ pub(super) fn ranking(best: Best, ranking: &Ranking<'_>) -> Grid {
     let last = ["difference to the best", "adjusted interval", "p (Holm)"].map(Header::number);
     let all: Vec<&ResultRow> = ranking.ranked.iter().flat_map(|one| one.rows.iter().copied()).collect();
     let at = best.at.text();
+    let rows: Vec<Vec<Entry>> = (1..).zip(&ranking.ranked).map(row).collect();
+    let cells = what_cells_are(shown, &all, &rows);
     Grid {
         title: format!("Best at {at}"),
         setting: String::new(),
@@ -156,11 +160,8 @@ pub(super) fn ranking(best: Best, ranking: &Ranking<'_>) -> Grid {
             .chain(has_baseline.then(|| Header::number("window baseline")))
             .chain(last)
             .collect(),
-        rows: (1..).zip(&ranking.ranked).map(row).collect(),
-        notes: std::iter::once(what_cells_are(shown, &all))
-            .chain(notes(ranking))
-            .chain([ranking.sentence(&at)])
-            .collect(),
+        rows,
+        notes: std::iter::once(cells).chain(notes(ranking)).chain([ranking.sentence(&at)]).collect(),
     }
 }
 
@@ -168,10 +169,9 @@ pub(super) fn ranking(best: Best, ranking: &Ranking<'_>) -> Grid {
 fn notes(ranking: &Ranking<'_>) -> Vec<String> {
     let paired = if ranking.seeds > 1 { "seed and by " } else { "" };
     let (metric, over) = (ranking.metric.unit(), ranking.over.in_words(ranking.unit));
-    let mut notes = vec![format!(
-        "Differences in {metric}, paired by {paired}{}; intervals are over {over}.",
-        ranking.unit
-    )];
+    let has_interval = ranking.ranked.iter().any(|one| one.interval.is_some());
+    let intervals = if has_interval { format!("; intervals are over {over}") } else { String::new() };
+    let mut notes = vec![format!("Differences in {metric}, paired by {paired}{}{intervals}.", ranking.unit)];
     for one in ranking.ranked.iter().filter(|one| !one.same.is_empty()) {
         let same = one.same.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
         notes.push(format!("The same as `{}` by construction, and counted with it: {same}.", one.name));
@@ -245,4 +245,37 @@ fn ends(ends: Option<(f64, f64)>) -> String {
 
 fn p_value(p: f64) -> String {
     if p < 1e-4 { format!("{p:.1e}") } else { format!("{p:.4}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claim::ClaimConfig;
+    use crate::difference::tests::row;
+    use crate::judge::{judge, needs};
+    use crate::plan::tests::plan;
+    use crate::results::tests::results;
+
+    #[test]
+    fn one_document_of_one_seed_has_no_interval_and_a_note_says_what_gives_one() {
+        let axes = "seeds = 1\n[[axis]]\nkey = \"position\"\nvalues = [\"rope\", \"alibi\"]\n";
+        let (plan, mut results) = (plan(axes), results());
+        results.seeds = 1;
+        results.rows.retain(|it| it.row.seed == 0);
+        for it in &mut results.rows {
+            it.run /= 3;
+            it.row = row(&it.row.extend, it.row.settings.length, 0, &[it.row.nll()]);
+        }
+        let says = "says = \"rope, yarn < rope, ntk at 2L\"".parse().unwrap();
+        let said = [ClaimConfig::read(&says, "claim[0]").unwrap()];
+        let judgement = judge(&said, &plan, &results).unwrap();
+        let needs = needs(&said, &plan, &results, &judgement).unwrap();
+        let notes = claims(&judgement.claims, &needs, &plan.looks).notes;
+        let expected = [
+            "Differences in nats per token, left side minus right, paired by seed and by document.",
+            "No interval, since it would be over documents, and both sides scored fewer than two documents in common: \
+             `rope, yarn < rope, ntk at 2L`. With `seeds = 3`, a claim without an `over` of its own is judged over seeds.",
+        ];
+        assert_eq!(notes, expected);
+    }
 }

@@ -20,7 +20,7 @@ use longwave_core::{Result, written};
 use longwave_eval::{Reference, ResultRow};
 use longwave_report::block::blocks;
 use longwave_report::grid::{Grid, markdown_text};
-use longwave_report::page::{Opening, Recipe, Report, Run};
+use longwave_report::page::{Opening, Recipe, Report, Run, remove_other_charts};
 use longwave_report::table::Table;
 use longwave_report::{Format, Tidy};
 use std::fmt::Write as _;
@@ -64,7 +64,7 @@ impl StudyReport {
         let results = &*results.of_looks(&judgement.asked, plan);
         let needs = needs(&study.claims, plan, results, &judgement)?;
         let judged = &mut judgement.claims;
-        for (claim, is_added) in judged.iter_mut().zip(declared::added(folder, study)?) {
+        for (claim, is_added) in judged.iter_mut().zip(declared::added(folder, study, plan)?) {
             claim.is_added = is_added;
         }
         let ranking =
@@ -169,12 +169,14 @@ impl StudyReport {
             let of_page = ["results.jsonl", "results.csv", "results.md", "report.html"];
             let of_page = of_page.map(|name| folder.join(PAGES).join(name));
             of_rows.iter().chain(&of_page).try_for_each(|path| file::remove(path))?;
+            remove_other_charts(&folder.join(PAGES), &[])?;
         }
         if let Some((rows, report)) = &self.page {
             let pages = folder.join(PAGES);
             existing_folder::make_below(folder, &pages)?;
             longwave_eval::row::replace_rows(&pages.join("results.jsonl"), rows)?;
-            report.write(&pages)?;
+            // A plan of before may have had more charts.
+            remove_other_charts(&pages, &report.write(&pages)?)?;
             csv(&folder.join("results.csv"), &self.table)?;
             parquet(&folder.join("results.parquet"), &self.table)?;
         }

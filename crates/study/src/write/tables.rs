@@ -92,11 +92,12 @@ pub(super) fn grid(
         names.iter().map(Entry::new).chain(columns.iter().map(at)).collect()
     };
     let all: Vec<&ResultRow> = lines.iter().flat_map(|(_, rows)| rows.values().flatten()).copied().collect();
+    let rows: Vec<Vec<Entry>> = lines.iter().map(of).collect();
     Grid {
         title,
         headers: names.chain(columns.iter().map(|column| Header::number(head(*column)))).collect(),
-        rows: lines.iter().map(of).collect(),
-        notes: vec![what_cells_are(metric, &all)],
+        notes: vec![what_cells_are(metric, &all, &rows)],
+        rows,
         ..Grid::default()
     }
 }
@@ -165,22 +166,35 @@ pub(super) fn length(row: &ResultRow) -> u64 {
     row.settings.length as u64
 }
 
-pub(super) fn what_cells_are(metric: Metric, rows: &[&ResultRow]) -> String {
+/// What the cells of a table are that were made of these rows: of their errors those that stand in one.
+pub(super) fn what_cells_are(metric: Metric, rows: &[&ResultRow], cells: &[Vec<Entry>]) -> String {
     let unit = rows.first().map_or("document", |row| row.unit());
-    if metric.is_exponential() {
-        return format!(
-            "exp of the mean loss over seeds ± standard deviation over seeds; in parentheses the standard error over \
-             {unit}s. Both are in per cent of the perplexity: 100 times those of the loss in nats."
-        );
-    }
-    let error = if rows.iter().any(|row| row.interval(metric).is_some()) {
-        format!("; in brackets the 95% interval over the {unit}s of a seed (Wilson's score interval)")
-    } else if rows.iter().any(|row| row.error(metric).is_some()) {
-        format!("; in parentheses the standard error over {unit}s")
-    } else {
-        String::new()
+    let has_spread = cells.iter().flatten().any(|cell| cell.error.is_some());
+    let has_error = cells.iter().flatten().any(|cell| cell.error_over_documents.is_some());
+    let several = rows.iter().any(|row| row.seed != rows[0].seed);
+    let of = if several { "over seeds" } else { "of one seed" };
+    let spread = if has_spread { " ± standard deviation over seeds" } else { "" };
+    let has_interval = rows.iter().any(|row| row.interval(metric).is_some());
+    let error = match (has_error, has_interval) {
+        (false, _) => String::new(),
+        (true, true) => {
+            format!("; in brackets the 95% interval over the {unit}s of a seed (Wilson's score interval)")
+        }
+        (true, false) => format!("; in parentheses the standard error over {unit}s"),
     };
-    format!("Mean over seeds ± standard deviation over seeds{error}.")
+    if !metric.is_exponential() {
+        let value = if several { "Mean" } else { "Value" };
+        return format!("{value} {of}{spread}{error}.");
+    }
+    let scale = match (has_spread, has_error) {
+        (true, true) => " Both are in per cent of the perplexity: 100 times those of the loss in nats.",
+        (true, false) => {
+            " The deviation is in per cent of the perplexity: 100 times that of the loss in nats."
+        }
+        (false, true) => " The error is in per cent of the perplexity: 100 times that of the loss in nats.",
+        (false, false) => "",
+    };
+    format!("exp of the mean loss {of}{spread}{error}.{scale}")
 }
 
 /// The value over seeds, their spread, and the mean of their errors over documents, or of their intervals; of a
@@ -259,6 +273,32 @@ mod tests {
         assert!(text.contains("Both are in per cent of the perplexity"), "{text}");
         results.rows.retain(|measured| measured.row.seed == 0);
         assert!(markdown(&results).contains("| rope | ntk | 16.44 (5.0%) |"), "{}", markdown(&results));
+    }
+
+    #[test]
+    fn a_note_says_what_stands_in_its_table_and_no_more() {
+        let mut results = results();
+        let note = |results: &Results| tables(results)[0].notes[0].clone();
+        assert_eq!(
+            note(&results),
+            "exp of the mean loss over seeds ± standard deviation over seeds. The deviation is in per cent of the perplexity: \
+             100 times that of the loss in nats."
+        );
+        results.rows.retain(|measured| measured.row.seed == 0);
+        assert_eq!(note(&results), "exp of the mean loss of one seed.");
+        for measured in &mut results.rows {
+            measured.row.values.set("nll_se", Some(0.05));
+        }
+        assert_eq!(
+            note(&results),
+            "exp of the mean loss of one seed; in parentheses the standard error over documents. The error is in per cent of \
+             the perplexity: 100 times that of the loss in nats."
+        );
+        for measured in &mut results.rows {
+            measured.row.settings.protocol = Protocol::Task;
+            measured.row.values.set("exact_match", Some(0.25));
+        }
+        assert_eq!(note(&results), "Value of one seed.");
     }
 
     #[test]

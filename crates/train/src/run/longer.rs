@@ -5,13 +5,16 @@
 //! end, so it goes on from before its decay. Either is what a run with this `schedule_steps` trains from the first step.
 
 use super::shared::best_weights;
-use super::{Run, Start};
+use super::{Difference, Run, Start};
 use crate::checkpoint::Checkpoint;
 use crate::config::{ScheduleKind, TrainConfig};
 use crate::run_config::RunConfig;
 use crate::schedule::Schedule;
 use longwave_core::{Error, Result};
 use toml::Table;
+
+/// What to do where a run cannot go on.
+const AFRESH: &str = "train from the first step into another folder, with `--out`";
 
 /// Gives the stages of a config the steps that the schedules of the run in the folder were made for, unless it names others.
 pub(super) fn keep_schedules(old: &RunConfig, config: &mut RunConfig) {
@@ -51,20 +54,60 @@ pub(super) fn compared(old: &RunConfig, new: &RunConfig) -> Result<[Table; 2]> {
     Ok([old.to_table()?, new.to_table()?])
 }
 
+/// What a run that is there may go on with, though its config says otherwise.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Further {
+    /// Another number of steps of this stage.
+    Steps(usize),
+    /// More patience.
+    Patience,
+    /// Further stages.
+    Stages,
+}
+
+impl Further {
+    /// What all the differences of two configs come to; `None` where there is none, or where a run cannot go on with them.
+    pub(super) fn of(differences: &[Difference], old: &RunConfig, new: &RunConfig) -> Option<Self> {
+        if let [only] = differences {
+            let steps_of = |stage: usize| format!("{}.steps", RunConfig::section(stage));
+            if let Some(stage) = (0..=old.last_stage()).find(|stage| only.key == steps_of(*stage)) {
+                return Some(Self::Steps(stage));
+            }
+            if only.key == patience_key(old) && is_more_patient(old, new) {
+                return Some(Self::Patience);
+            }
+        }
+        let has_more_stages = differences.iter().all(|difference| difference.key.starts_with("stage["))
+            && new.stages.len() > old.stages.len()
+            && new.stages.starts_with(&old.stages);
+        has_more_stages.then_some(Self::Stages)
+    }
+}
+
 /// The key of the patience of a config's last stage, which alone may have one.
-pub(super) fn patience_key(config: &RunConfig) -> String {
+fn patience_key(config: &RunConfig) -> String {
     format!("{}.patience", RunConfig::section(config.last_stage()))
 }
 
 /// Whether a run has the same patience, more of it, or none that ends it.
-pub(super) fn is_more_patient(old: &RunConfig, new: &RunConfig) -> bool {
+fn is_more_patient(old: &RunConfig, new: &RunConfig) -> bool {
     let of = |config: &RunConfig| config.stage(config.last_stage()).patience.unwrap_or(u64::MAX);
     of(new) >= of(old)
 }
 
 impl Run {
+    /// Decides where a run goes on whose config was `old`.
+    pub(super) fn trained_further(&self, old: &RunConfig, further: Further) -> Result<Start> {
+        self.may_go_on(old, further)?;
+        match further {
+            Further::Steps(stage) => self.lengthened(old, stage),
+            Further::Patience => self.more_patient(old),
+            Further::Stages => self.staged(old),
+        }
+    }
+
     /// The same config with more patience: what was trained is what such a run has trained until here.
-    pub(super) fn more_patient(&self, old: &RunConfig) -> Result<Start> {
+    fn more_patient(&self, old: &RunConfig) -> Result<Start> {
         let Some(checkpoint) = self.newest(&|_, _| true)? else { return Ok(Start::Fresh) };
         let [before, now] =
             [old, &self.config].map(|config| match config.stage(config.last_stage()).patience {
@@ -75,27 +118,41 @@ impl Run {
         Ok(Start::Longer(Box::new(checkpoint), how))
     }
 
-    /// The same config but for the number of steps of a stage.
-    pub(super) fn lengthened(&self, old: &RunConfig, stage: usize) -> Result<Start> {
+    /// Checks that no step is taken back that is trained, and that there is a learning rate to go on with.
+    pub(super) fn may_go_on(&self, old: &RunConfig, further: Further) -> Result<()> {
+        let Further::Steps(stage) = further else { return Ok(()) };
         let (before, now) = (old.stage(stage), self.config.stage(stage));
-        let section = RunConfig::section(stage);
-        let rejected = |why: String, hint: String| {
-            let text = format!("`{section}` of {} steps cannot go on to {}: {why}", before.steps, now.steps);
-            Err(Error::usage(text).hint(hint))
-        };
-        let afresh = "train from the first step into another folder, with `--out`";
+        let shorter = format!("a run can be made longer; for a shorter one, {AFRESH}");
         if now.schedule == ScheduleKind::Cosine && now.steps < now.planned_steps() {
-            return rejected(
-                format!("its cosine was made for {} steps, and would be cut off", now.planned_steps()),
-                format!("a run can be made longer; for a shorter one, {afresh}"),
-            );
+            let why = format!("its cosine was made for {} steps, and would be cut off", now.planned_steps());
+            return Err(self.rejected(old, stage, &why).hint(shorter));
+        }
+        if now.steps < before.steps {
+            let reached = self.newest(&|_, _| true)?.map_or(0, |checkpoint| checkpoint.meta.step);
+            let reached = reached.min(old.steps_before(stage + 1)).saturating_sub(old.steps_before(stage));
+            if now.steps < reached {
+                let why = format!("{reached} of them are trained already");
+                return Err(self.rejected(old, stage, &why).hint(shorter));
+            }
         }
         if now.schedule == ScheduleKind::Cosine && now.final_ratio <= 0.0 {
-            return rejected(
-                "its learning rate has come to 0, at which nothing is trained".to_owned(),
-                format!("add a `[[stage]]`, which has a learning rate of its own, or {afresh}"),
-            );
+            let why = "its learning rate has come to 0, at which nothing is trained";
+            let hint = format!("add a `[[stage]]`, which has a learning rate of its own, or {AFRESH}");
+            return Err(self.rejected(old, stage, why).hint(hint));
         }
+        Ok(())
+    }
+
+    /// Why a stage that had other steps cannot go on.
+    fn rejected(&self, old: &RunConfig, stage: usize, why: &str) -> Error {
+        let (before, now) = (old.stage(stage).steps, self.config.stage(stage).steps);
+        let section = RunConfig::section(stage);
+        Error::usage(format!("`{section}` of {before} steps cannot go on to {now}: {why}"))
+    }
+
+    /// The same config but for the number of steps of a stage.
+    fn lengthened(&self, old: &RunConfig, stage: usize) -> Result<Start> {
+        let (before, now) = (old.stage(stage), self.config.stage(stage));
         let agree = old.steps_before(stage) + Schedule::new(before).agreement(&Schedule::new(now));
         // The patience counts validations, of which the old end may be one that the longer run does not make.
         let is_validated = |checkpoint: &Checkpoint| {
@@ -106,19 +163,15 @@ impl Run {
         let accepts = |_, checkpoint: &Checkpoint| {
             checkpoint.meta.step <= agree && (now.patience.is_none() || is_validated(checkpoint))
         };
-        match self.newest(&accepts)? {
-            Some(checkpoint) => {
-                self.keep_end(&checkpoint)?;
-                let how = self.described_schedule(before, stage, checkpoint.meta.step);
-                Ok(Start::Longer(Box::new(checkpoint), how))
-            }
-            None => rejected(
-                format!(
-                    "no checkpoint is left of the steps, at most {agree}, that both train and validate alike"
-                ),
-                afresh.to_owned(),
-            ),
-        }
+        let Some(checkpoint) = self.newest(&accepts)? else {
+            let why = format!(
+                "no checkpoint is left of the steps, at most {agree}, that both train and validate alike"
+            );
+            return Err(self.rejected(old, stage, &why).hint(AFRESH));
+        };
+        self.keep_end(&checkpoint)?;
+        let how = self.described_schedule(before, stage, checkpoint.meta.step);
+        Ok(Start::Longer(Box::new(checkpoint), how))
     }
 
     /// What becomes of the schedule of a stage that had other steps, in words.

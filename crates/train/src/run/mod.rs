@@ -9,6 +9,7 @@
 
 mod checkpoint_id;
 mod longer;
+mod read;
 mod seeds;
 mod shared;
 
@@ -22,6 +23,9 @@ use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
 pub(crate) use shared::{best_of_stable, best_weights};
+
+use longer::Further;
+use read::read_config;
 
 pub use checkpoint_id::{CheckpointId, checkpoint_path, existing_checkpoint};
 
@@ -75,8 +79,8 @@ impl Run {
             Ok(Self { folder: folder.to_owned(), hash: config.hash(content_hash)?, config })
         };
         if !folder.join("config.toml").exists() {
-            // A run that was killed before it had written its config has left nothing else.
-            return if file::holds_leftovers_only(folder) {
+            // A run that was killed before it had written its config has left nothing else, but the folder that it locks.
+            return if file::holds_leftovers_only_beside(folder, "checkpoints") {
                 Ok((identified(config)?, Start::Fresh))
             } else {
                 Err(Error::usage(format!("`{shown}` is not empty and holds no run"))
@@ -93,40 +97,24 @@ impl Run {
         if differences.iter().any(is_place) && run.was_trained_on(&old, content_hash)? {
             differences.retain(|difference| !is_place(difference));
         }
+        let further = Further::of(&differences, &old, &run.config);
+        // Each goes on from a checkpoint with the hash of the old config, so no later check would notice another text.
+        let is_other_text = further.is_some()
+            && Record::read(folder)?.is_some_and(|record| record.content_hash != content_hash);
         if !resume {
-            let error = Error::usage(format!("`{shown}` already holds a run"));
-            return Err(match differences.first() {
-                None => error.hint("continue it with `--resume`, or choose another folder with `--out`"),
-                Some(first) => error.context(first).hint("choose another folder with `--out`"),
-            });
+            let further = further.filter(|_| !is_other_text);
+            return Err(run.not_resumed(&old, differences.first(), further));
         }
-        let is_stage = |difference: &Difference| difference.key.starts_with("stage[");
-        let has_more_stages = differences.iter().all(is_stage)
-            && run.config.stages.len() > old.stages.len()
-            && run.config.stages.starts_with(&old.stages);
-        let other_steps = match differences.as_slice() {
-            [only] => (0..=old.last_stage())
-                .find(|stage| only.key == format!("{}.steps", RunConfig::section(*stage))),
-            _ => None,
-        };
-        if (has_more_stages || other_steps.is_some())
-            && Record::read(folder)?.is_some_and(|record| record.content_hash != content_hash)
-        {
+        if is_other_text {
             return Err(Error::usage(format!(
                 "`{shown}` was trained on other text: `data.corpus` has changed since"
             ))
             .hint("bring the old text back, or choose another folder with `--out`"));
         }
-        let is_more_patient = match differences.as_slice() {
-            [only] => only.key == longer::patience_key(&old) && longer::is_more_patient(&old, &run.config),
-            _ => false,
-        };
-        let start = match (differences.first(), other_steps) {
+        let start = match (differences.first(), further) {
             (None, _) => run.continued()?,
-            (_, Some(stage)) => run.lengthened(&old, stage)?,
-            _ if is_more_patient => run.more_patient(&old)?,
-            _ if has_more_stages => run.staged(&old)?,
-            (Some(first), _) => {
+            (_, Some(further)) => run.trained_further(&old, further)?,
+            (Some(first), None) => {
                 return Err(Error::usage(format!("`{shown}` holds a run with another config: {first}"))
                     .hint("choose another folder with `--out`, or the same config"));
             }
@@ -134,20 +122,17 @@ impl Run {
         Ok((run, start))
     }
 
-    /// Opens a run that has been trained, to read it.
-    pub fn read(folder: &Path) -> Result<RunConfig> {
-        if folder.join("config.toml").exists() {
-            return read_config(folder);
-        }
-        let near = Path::new("runs").join(folder);
-        let hint = if near.join("config.toml").exists() {
-            format!("did you mean `{}`?", near.display())
-        } else if folder.join("config.json").exists() {
-            format!("`longwave import {}` makes a run of a folder in Hugging Face's layout", folder.display())
-        } else {
-            "name the folder that `longwave train` wrote, such as `runs/rope-0`".to_owned()
+    /// Why a folder that holds a run is not trained in without `--resume`, and what may be done: `first` is the first key that
+    /// differs, and `further` how the run may go on with what differs.
+    fn not_resumed(&self, old: &RunConfig, first: Option<&Difference>, further: Option<Further>) -> Error {
+        let error = Error::usage(format!("`{}` already holds a run", self.folder.display()));
+        let Some(first) = first else {
+            return error.hint("continue it with `--resume`, or choose another folder with `--out`");
         };
-        Err(Error::usage(format!("`{}` holds no run: it has no `config.toml`", folder.display())).hint(hint))
+        let goes_on = further.is_some_and(|further| self.may_go_on(old, further).is_ok());
+        let resumed = format!("`--resume` goes on to step {}, or ", self.config.total_steps());
+        let resumed = if goes_on { resumed } else { String::new() };
+        error.context(first).hint(format!("{resumed}choose another folder with `--out`"))
     }
 
     /// Takes the right to train in the folder, until what it gives is dropped; the system releases it when the process ends,
@@ -155,7 +140,7 @@ impl Run {
     pub fn lock(&self) -> Result<Lock> {
         let folder = self.folder.join("checkpoints");
         let failed = |error: std::io::Error| Error::io("lock", &folder, &error);
-        file::make_folders(&folder).map_err(failed)?;
+        file::make_folders(&folder).map_err(|error| Error::io("make", &folder, &error))?;
         if !cfg!(unix) {
             return Ok(Lock(None));
         }
@@ -307,15 +292,6 @@ pub fn remove_leftovers(folder: &Path) {
     for folder in [folder.join("checkpoints"), folder.join("searches"), folder.to_owned()] {
         file::remove_leftovers(&folder);
     }
-}
-
-fn read_config(folder: &Path) -> Result<RunConfig> {
-    let path = folder.join("config.toml");
-    let broken =
-        |error: &dyn std::fmt::Display| Error::failed(format!("`{}` is damaged: {error}", path.display()));
-    let mut table: Table = file::read_text(&path)?.parse().map_err(|error| broken(&error))?;
-    table.remove("evaluate");
-    RunConfig::from_table(table).map_err(|error| broken(&error.message()))
 }
 
 /// One key with different values in two configs.

@@ -6,6 +6,7 @@
 use super::files;
 use super::training::{ARGUMENTS, ends};
 use crate::common::{Outcome, PROGRAM, Project, wait_until};
+use longwave_experiment::{Config, DeviceChoice, Experiment, Machine, Silent};
 use std::fs::{self, File};
 use std::process::{Child, Command, Output};
 use std::time::{Duration, SystemTime};
@@ -99,6 +100,42 @@ fn a_run_is_trained_by_one_process_at_a_time() {
     assert!(codes.contains(&Some(0)), "{codes:?}");
     project.ok(&ARGUMENTS);
     assert!(ends(&project) == ends(&trained()));
+}
+
+/// Opens a training of `small.toml` in this process.
+fn opened<'a>(project: &Project, steps: u64, machine: &'a Machine) -> Experiment<'a> {
+    let changes = ["evaluate=[]".to_owned(), format!("train.steps={steps}")];
+    let mut config = Config::load(&project.path("small.toml"), &changes).unwrap();
+    config.run.data.corpus = project.path("corpus").to_string_lossy().into_owned();
+    config.run.data.cache = project.path(".cache").to_string_lossy().into_owned();
+    Experiment::open(config, &project.path("run"), true, machine, &mut Silent).unwrap()
+}
+
+#[cfg(unix)]
+#[test]
+fn who_comes_second_writes_nothing() {
+    let project = Project::new();
+    let machine = Machine::open(DeviceChoice::Cpu, None).unwrap();
+    let told = |experiment: Experiment<'_>| experiment.train(&mut Silent).unwrap_err().to_string();
+    let (first, second) = (opened(&project, 6, &machine), opened(&project, 7, &machine));
+    let lock = first.run.lock().unwrap();
+    assert!(told(second).contains("another process is training"));
+    assert!(!project.exists("run/config.toml"));
+    drop(lock);
+    // Looked at before the first one begins, and trained after it.
+    let third = opened(&project, 7, &machine);
+    first.train(&mut Silent).unwrap();
+    let config = project.read("run/config.toml");
+    let said = told(third);
+    assert!(said.contains("run` already holds a run: another process has just begun it"), "{said}");
+    assert_eq!(project.read("run/config.toml"), config);
+    // So is a run that is made longer.
+    let (fourth, fifth) = (opened(&project, 8, &machine), opened(&project, 9, &machine));
+    fourth.train(&mut Silent).unwrap();
+    let config = project.read("run/config.toml");
+    let said = told(fifth);
+    assert!(said.contains("another process has just changed the run in"), "{said}");
+    assert_eq!(project.read("run/config.toml"), config);
 }
 
 /// After the clock jumped back, all files are of the future.

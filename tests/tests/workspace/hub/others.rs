@@ -3,6 +3,7 @@
 
 use super::published::{L, published};
 use crate::common::Project;
+use crate::report::words_of;
 use burn::tensor::Device;
 use longwave_core::memory_check::available;
 use longwave_data::Split;
@@ -56,6 +57,8 @@ fn walk(name: &str) {
     let told = project.ok(&[&["import", name][..], &added].concat()).stderr;
     assert_eq!(told.contains("which was added for reading (`--scaling added`)"), name == "llama", "{told}");
     assert!(told.contains(&format!("a `{name}` model of training length {L}")), "{told}");
+    let on = "`eval` reads it on `corpus`, or on another text with `--corpus PATH`";
+    assert!(told.contains(on), "{told}");
 
     let short = ["import", name, "--scaling", "added", "--out", "runs/short", "--set", "train.length=20"];
     assert!(project.ok(&short).stderr.contains("of training length 20"), "{name}");
@@ -157,6 +160,21 @@ fn a_config_alone_says_what_its_model_takes() {
     large.insert("hidden_act".to_owned(), json!("gelu_new"));
     project.write("large/config.json", &Value::Object(large).to_string());
     project.refuses(2, &["import", "large", "--check"], &["`hidden_act = \"gelu_new\"` is not allowed"]);
+}
+
+#[test]
+fn the_page_of_an_imported_run_says_how_it_is_imported_again() {
+    let project = published("llama");
+    let keys = ["--set", "data.corpus=corpus", "--set", "train.length=20"];
+    project.ok(&[&["import", "llama", "--scaling", "added"][..], &keys].concat());
+    project.ok(&["eval", "runs/llama-0", "--lengths", "L", "--device", "cpu"]);
+    let page = project.text("runs/llama-0/report.html");
+    assert!(!page.contains("longwave train"), "imported weights are never trained");
+    let command = page.split("<pre>longwave ").find(|rest| rest.starts_with("import DIR ")).unwrap();
+    let words = words_of(&command.split('<').next().unwrap().replace("DIR", "llama"));
+    project.ok(&words.iter().map(String::as_str).collect::<Vec<_>>());
+    let config = |run: &str| project.text(&format!("{run}/config.toml"));
+    assert_eq!(config("again/llama-0"), config("runs/llama-0").replace("runs/llama-0", "again/llama-0"));
 }
 
 #[test]

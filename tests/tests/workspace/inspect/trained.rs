@@ -20,7 +20,7 @@ fn a_trained_run_shows_its_parameters() {
     project.ok(&["inspect", "runs/small-0", "--trained", "--out", "pictures"]);
     let page = project.text("pictures/index.html");
     assert!(page.contains("<h1>small: learned after 6 steps</h1>"), "{page}");
-    project.refuses(2, &["inspect", "small.toml", "--trained"], &["holds no run"]);
+    project.refuses(2, &["inspect", "small.toml", "--trained"], &["is a file, and not the folder of a run"]);
 }
 
 /// A small run that was trained, with keys of its config.

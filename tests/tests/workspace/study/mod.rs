@@ -23,6 +23,7 @@ use longwave_study::Store;
 use longwave_study::plan::Content;
 use longwave_study::store::JournalLine;
 use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -136,6 +137,27 @@ fn again_nothing_is_done_and_a_changed_evaluation_does_no_more() {
     assert!(csv.contains(",yarn,") && !csv.contains(",ntk,"), "{csv}");
     assert_eq!(csv.lines().next().unwrap().split(',').next(), Some("position"));
     assert!(project.exists("runs/studies/two/report/report.html"));
+}
+
+/// Another study that has the run may leave this one's work open: it reads the run in its own way.
+#[test]
+fn a_launchers_task_waits_for_the_run_that_another_process_has() {
+    let project = project(STUDY);
+    study(&project, &["--launcher", "command", "--template", "true {command}"]).done();
+    let mut tasks = std::fs::read_dir(project.path("runs/studies/two/tasks")).unwrap();
+    let path = tasks.next().unwrap().unwrap().path();
+    let key = path.file_name().unwrap().to_str().unwrap()[..16].to_owned();
+    let store = store(&project);
+    let held = store.try_lock(&key).unwrap().unwrap();
+    let mut task = project.start(&["task", path.to_str().unwrap()]);
+    let mut said = BufReader::new(task.stderr.take().unwrap()).lines();
+    let waits =
+        said.by_ref().map_while(Result::ok).any(|line| line.contains("another process is working on"));
+    assert!(waits && task.try_wait().unwrap().is_none() && !store.is_measured(&key));
+    drop(held);
+    said.for_each(drop);
+    assert!(task.wait().unwrap().success());
+    assert!(store.is_measured(&key), "it did the work");
 }
 
 #[test]

@@ -276,6 +276,38 @@ tolerance = 9
     assert!(told.contains(" | rope, rerope chosen | "), "{told}");
 }
 
+/// A mean over the seeds that did not choose a value would depend on what they chose.
+#[test]
+fn a_given_value_has_all_seeds_whatever_they_chose() {
+    let begin = STUDY.split("[[evaluate]]").next().unwrap();
+    let of = |name: &str, extend: &str| {
+        let block = format!("[[evaluate]]\nlengths = [64]\nextend = [{extend}]\nwindows_per_document = 2\n");
+        begin.replace("\"two\"", &format!("{name:?}")) + &block
+    };
+    let list = "\"direct\", { kind = \"rerope\", window = [4, 16] }";
+    let both = of(
+        "two",
+        &format!("{{ kind = \"rerope\", window = 4 }}, {list}, {{ kind = \"rerope\", window = 16 }}"),
+    );
+    let fresh = project(&both);
+    study(&fresh, &[]).done();
+    let csv = Csv::read(&fresh.text(RESULTS[0]));
+    let read = |reading: &str| -> BTreeSet<[String; 2]> {
+        let lines = csv.lines.iter().filter(|line| line[csv.place("reading")] == reading);
+        lines.map(|line| ["seed", "nll"].map(|name| line[csv.place(name)].clone())).collect()
+    };
+    let [four, sixteen, chosen] = ["rerope window=4", "rerope window=16", "rerope chosen"].map(read);
+    assert_eq!([four.len(), sixteen.len(), chosen.len()], [2; 3], "{:?}", csv.lines);
+    assert!(chosen.is_subset(&(&four | &sixteen)), "{chosen:?}");
+    assert_eq!(csv.lines.iter().filter(|line| line[csv.place("extend")] == "rerope").count(), 6);
+    // The same where another study had asked for the list alone.
+    let known = project(&of("list", list));
+    study(&known, &[]).done();
+    known.write("two.toml", &both);
+    study(&known, &[]).done();
+    assert_eq!(known.text(RESULTS[0]), fresh.text(RESULTS[0]));
+}
+
 #[test]
 fn checkpoints_along_the_training_have_a_table_and_claims_of_their_own() {
     let plain = project(STUDY);
@@ -339,12 +371,21 @@ fn another_text_of_an_evaluation_is_measured_again() {
 
 #[test]
 fn what_no_run_has_measured_is_not_left_beside_the_study() {
-    let project = project(STUDY);
+    let project =
+        project(&format!("{STUDY}\n[[evaluate]]\nprotocol = \"non_overlapping\"\nlengths = [32, 64]\n"));
+    let there =
+        |names: [&str; 3]| names.map(|name| project.exists(&format!("runs/studies/two/report/{name}")));
+    let charts = ["perplexity.svg", "perplexity-non_overlapping.png", "tensorboard"];
     study(&project, &[]).done();
     assert!(RESULTS.iter().all(|name| project.exists(name)));
+    assert_eq!(there(charts), [true, true, true]);
+    project.write("two.toml", STUDY);
+    study(&project, &[]).done();
+    assert_eq!(there(charts), [true, false, true]);
     study(&project, &["--collect", "--set", "train.steps=5"]).done();
     assert!(!project.exists("runs/studies/two/results.csv"));
     assert!(!project.exists("runs/studies/two/report/results.jsonl"));
+    assert_eq!(there(charts), [false, false, false]);
     // A study that is only collected keeps its runs from being pruned.
     project.write("two.toml", &STUDY.replace("name = \"two\"", "name = \"only\""));
     study(&project, &["--collect"]).done();

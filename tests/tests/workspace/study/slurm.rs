@@ -70,6 +70,29 @@ fn jobs_limit_the_tasks_of_all_arrays_together() {
 }
 
 #[test]
+fn what_is_queued_is_a_run_and_what_is_asked_of_it() {
+    let project = with_slurm();
+    submit(&project, &[]).done();
+    project.write("slurm/states", "PENDING\n");
+    // Two of the four runs are to be read in another way.
+    project.write("two.toml", &STUDY.replace("[\"linear\", \"ntk\"]", "[\"yarn\"]"));
+    let told = submit(&project, &[]).done().stderr;
+    assert!(told.contains("2 of 4 tasks are queued already") && told.contains("2 tasks submitted"), "{told}");
+    assert!(submit(&project, &[]).done().stderr.contains("4 of 4 tasks are queued already"));
+    // What an earlier program submitted is known by its runs alone.
+    let path = "runs/studies/two/slurm.json";
+    let mut list = project.json(path);
+    for array in list["arrays"].as_array_mut().unwrap() {
+        for key in array["keys"].as_array_mut().unwrap() {
+            *key = key.as_str().unwrap()[..16].to_owned().into();
+        }
+    }
+    project.write(path, &list.to_string());
+    project.write("two.toml", STUDY);
+    assert!(submit(&project, &[]).done().stderr.contains("4 of 4 tasks are queued already"));
+}
+
+#[test]
 fn a_task_is_submitted_again_only_when_slurm_says_that_it_ended() {
     let project = with_slurm();
     submit(&project, &[]).done();

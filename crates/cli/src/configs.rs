@@ -3,12 +3,15 @@
 use crate::shipped::FileKind;
 use longwave_core::error::nearest;
 use longwave_core::in_order::distinct;
+use longwave_core::text::quoted;
 use longwave_core::{Error, Result, file};
 use longwave_experiment::config::parse;
 use longwave_experiment::{Config, paths};
 use longwave_train::RunConfig;
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use toml::Table;
 
@@ -55,9 +58,9 @@ fn check_kind(path: &Path, document: &Table, kind: FileKind) -> Result<()> {
     if !is_other {
         return Ok(());
     }
-    let (path, other) = (path.display().to_string(), kind.other());
-    let text = format!("`{path}` is a {}, and no {}", other.name(), kind.name());
-    Err(Error::usage(text).hint(other.use_of(&path)))
+    let other = kind.other();
+    let text = format!("`{}` is a {}, and no {}", path.display(), other.name(), kind.name());
+    Err(Error::usage(text).hint(other.use_of(&quoted(&path.to_string_lossy()))))
 }
 
 /// Reads the document of the config that a study in `folder` begins with.
@@ -77,7 +80,7 @@ pub(crate) fn warn<'a>(warnings: impl IntoIterator<Item = &'a String>) {
 
 enum Found {
     File(PathBuf),
-    /// What came on stdin or what the program carries, and what it is called in messages.
+    /// What came on stdin or from a pipe, or what the program carries, and what it is called in messages.
     Text {
         name: String,
         text: Cow<'static, str>,
@@ -118,8 +121,8 @@ fn find(path: &Path, kind: FileKind, beside: Option<&Path>) -> Result<Found> {
         places.push(folder.join(&with_end));
     }
     let places = distinct(places);
-    if let Some(place) = places.iter().find(|place| place.is_file()) {
-        return Ok(Found::File(place.clone()));
+    if let Some(place) = places.iter().find(|place| place.is_file() || file::is_special(place)) {
+        return if place.is_file() { Ok(Found::File(place.clone())) } else { read_special(place) };
     }
     let name = with_end.strip_prefix(folder).unwrap_or(&with_end).to_string_lossy().into_owned();
     if let Some(text) = kind.text(&name) {
@@ -128,12 +131,27 @@ fn find(path: &Path, kind: FileKind, beside: Option<&Path>) -> Result<Found> {
     Err(missing(path, kind, &places, bare))
 }
 
+/// What a pipe such as `<(command)` gives, which can be read only once. A device may give bytes without end.
+fn read_special(place: &Path) -> Result<Found> {
+    const MOST_MIB: u64 = 16;
+    let (most, name) = (MOST_MIB << 20, format!("`{}`", place.display()));
+    let failed = |error: std::io::Error| Error::io("read", place, &error);
+    let mut text = String::new();
+    let opened = File::open(place).map_err(failed)?;
+    opened.take(most + 1).read_to_string(&mut text).map_err(failed)?;
+    if text.len() as u64 > most {
+        return Err(Error::usage(format!("{name} gives more than {MOST_MIB} MiB"))
+            .hint("no config or study is as long: name another file"));
+    }
+    Ok(Found::Text { name, text: text.into() })
+}
+
 fn missing(path: &Path, kind: FileKind, places: &[PathBuf], bare: bool) -> Error {
     let what = kind.name();
     if let Some(place) = places.iter().find(|place| place.is_dir()) {
         let config = place.join("config.toml");
         let hint = if matches!(kind, FileKind::Config) && config.is_file() {
-            let (config, run) = (config.display(), place.display());
+            let [config, run] = [&config, place].map(|path| quoted(&path.to_string_lossy()));
             format!(
                 "the config of that run is `{config}`; `longwave train {config} --out {run} --resume` goes on with the run"
             )
@@ -142,6 +160,9 @@ fn missing(path: &Path, kind: FileKind, places: &[PathBuf], bare: bool) -> Error
         };
         return Error::usage(format!("`{}` is a folder, and no {what}", place.display())).hint(hint);
     }
+    // A link to nowhere has the very name that was asked for.
+    let was_looked_at = |name: &String| places.contains(&path.with_file_name(name));
+    let there: Vec<String> = names_beside(path).into_iter().filter(|name| !was_looked_at(name)).collect();
     let places: Vec<String> = places.iter().map(|place| format!("`{}`", place.display())).collect();
     let error = Error::usage(format!(
         "there is no {what} `{}`: looked at {} and among those of the program",
@@ -154,7 +175,6 @@ fn missing(path: &Path, kind: FileKind, places: &[PathBuf], bare: bool) -> Error
         return error.hint(format!("`{name}` is a {}: {}", other.name(), other.use_of(&name)));
     }
     let shipped = kind.shipped().iter().map(|(name, _)| stem(name)).filter(|_| bare);
-    let there = names_beside(path);
     let known = there.iter().map(|name| stem(name)).chain(shipped);
     match nearest(stem(&path.file_name().unwrap_or_default().to_string_lossy()), known) {
         Some(near) => {

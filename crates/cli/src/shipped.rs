@@ -30,7 +30,7 @@ impl FileKind {
         }
     }
 
-    /// What to do with one that was taken for the other kind.
+    /// What to do with one that was taken for the other kind; `name` is quoted for a shell where it needs it.
     pub(crate) fn use_of(self, name: &str) -> String {
         match self {
             Self::Config => format!("`longwave train {name}` trains it; a study names it as `base`"),

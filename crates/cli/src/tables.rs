@@ -1,6 +1,7 @@
 //! Tables on the terminal, and reports in a folder.
 
 use crate::output::{self, lines, status};
+use longwave_core::text::quoted;
 use longwave_core::{Result, file};
 use longwave_eval::{ResultRow, reference};
 use longwave_report::page::Report;
@@ -34,8 +35,9 @@ pub(crate) fn print(tables: &[Table], histories: &[Grid], format: Format) -> Res
 pub(crate) fn renew_report(run: &Path, elsewhere: Option<&Path>) -> Result<()> {
     let folder = elsewhere.unwrap_or(run);
     let report = elsewhere.map_or_else(|| Report::read(run, None), |out| Report::read_elsewhere(out, run));
+    let word = quoted(&folder.to_string_lossy());
     report.and_then(|report| write_report(&report, folder)).map_err(|error| {
-        let hint = format!("`longwave report {}` writes them once that is put right", folder.display());
+        let hint = format!("`longwave report {word}` writes them once that is put right");
         let hint = error.hint_text().map_or(hint, str::to_owned);
         let old = "the rows are kept in `results.jsonl`, but tables, charts and page do not show them";
         error.context(old).hint(hint)

@@ -53,7 +53,9 @@ impl Record {
             return Ok(None);
         }
         let damaged = |error: &dyn std::fmt::Display| {
-            Error::failed(format!("`{}` is damaged: {}", path.display(), without_types(&error.to_string())))
+            Error::failed(format!("`{}` is damaged: {}", path.display(), without_types(&error.to_string()))).hint(
+                "bring a copy of it back, or remove it: the run is then read without what it says of its text",
+            )
         };
         let value: serde_json::Value =
             serde_json::from_str(&file::read_text(&path)?).map_err(|error| damaged(&error))?;
@@ -77,5 +79,24 @@ impl Record {
     pub(crate) fn has_text(&self, text: &[Option<String>; 3]) -> bool {
         let same = |it: (Split, &Option<String>)| self.text.get(&it.0) == it.1.as_ref();
         !self.text.is_empty() && Split::ALL.into_iter().zip(text).all(same)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_record_can_be_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(FILE);
+        for text in ["", "null", "[]", "{"] {
+            std::fs::write(&path, text).unwrap();
+            let error = Record::read(folder.path()).unwrap_err();
+            assert!(error.message().contains("data.json` is damaged"), "{error}");
+            assert!(error.hint_text().is_some_and(|hint| hint.contains("or remove it")), "{error}");
+        }
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(Record::read(folder.path()), Ok(None));
     }
 }

@@ -151,7 +151,7 @@ impl Search<'_> {
         let TokenizerConfig::File { path } = &self.wanted.config.tokenizer else { return None };
         let folder = self.wanted.folder;
         let files = [PathBuf::from(path), folder.join(path), folder.join("tokenizer.json")];
-        files.iter().find_map(|file| file::sha256(file).ok())
+        files.iter().filter(|file| !file::is_special(file)).find_map(|file| file::sha256(file).ok())
     }
 
     /// Looks where the text should be.

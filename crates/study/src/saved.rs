@@ -7,6 +7,7 @@ use longwave_core::config::read;
 use longwave_core::{Error, Result, file, written};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
@@ -70,8 +71,12 @@ pub fn keys(folder: &Path) -> Result<Vec<String>> {
         Err(error) if error.kind() == ErrorKind::NotADirectory => return Ok(Vec::new()),
         Err(error) => return Err(Error::io("read", &path, &error)),
     }
-    serde_json::from_str(&file::read_text(&path)?)
-        .map_err(|error| Error::failed(format!("`{}` is damaged: {error}", path.display())))
+    serde_json::from_str(&file::read_text(&path)?).map_err(|error| damaged(&path, &error))
+}
+
+fn damaged(path: &Path, error: &dyn Display) -> Error {
+    Error::failed(format!("`{}` is damaged: {error}", path.display()))
+        .hint("`longwave study FILE --collect` writes it again")
 }
 
 /// The folder of a study that a path means: the folder itself, or the `report` in it.
@@ -90,10 +95,7 @@ pub fn folder_of(path: &Path) -> Option<PathBuf> {
 /// where the study's file says.
 pub fn load(folder: &Path) -> Result<(Study, Plan)> {
     let path = folder.join(FILE);
-    let damaged = |error: &dyn std::fmt::Display| {
-        Error::failed(format!("`{}` is damaged: {error}", path.display()))
-            .hint("`longwave study FILE --collect` writes it again")
-    };
+    let damaged = |error: &dyn Display| damaged(&path, error);
     let table: Table = file::read_text(&path)?.parse().map_err(|error: toml::de::Error| damaged(&error))?;
     if let Some(Value::Integer(format)) = table.get("format")
         && *format > i64::from(FORMAT)
@@ -136,6 +138,10 @@ mod tests {
         assert_eq!(keys(folder.path()).unwrap().len(), 4);
         assert_eq!(keys(&folder.path().join("nowhere")).unwrap(), [""; 0]);
         assert_eq!(keys(&folder.path().join(FILE)).unwrap(), [""; 0], "a file is no study");
+        std::fs::write(folder.path().join(KEYS), "[").unwrap();
+        let broken = keys(folder.path()).unwrap_err();
+        assert!(broken.message().contains("plan.json` is damaged"), "{broken}");
+        assert!(broken.hint_text().is_some_and(|hint| hint.contains("--collect")), "{broken}");
         std::fs::write(folder.path().join(FILE), "format = 9").unwrap();
         assert!(load(folder.path()).unwrap_err().message().contains("format 9"));
     }

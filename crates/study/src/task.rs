@@ -2,6 +2,7 @@
 //! launcher starts.
 
 use crate::plan::{Job, Planned};
+use crate::store::is_key;
 use longwave_core::config::read;
 use longwave_core::{Error, Result, file, written};
 use longwave_data::cache;
@@ -86,7 +87,18 @@ impl StudyTask {
             ))
             .hint("use the version of longwave that wrote it"));
         }
-        read(&table, "")
+        let task: Self = read(&table, "")?;
+        task.check_keys()?;
+        Ok(task)
+    }
+
+    /// They name folders and files of the store, and nothing outside it.
+    fn check_keys(&self) -> Result<()> {
+        let from = self.from.as_ref().map(|key| ("from", key));
+        let mut keys = [("key", &self.key), ("evaluation", &self.evaluation)].into_iter().chain(from);
+        let Some((name, value)) = keys.find(|(_, value)| !is_key(value)) else { return Ok(()) };
+        Err(Error::value(name, format!("\"{value}\""), "it must be 16 hexadecimal digits")
+            .hint("run the study again: it writes the files of its tasks anew"))
     }
 }
 
@@ -105,8 +117,19 @@ mod tests {
         let path = task.write(folder.path()).unwrap();
         assert_eq!(StudyTask::load(&path).unwrap(), task);
         assert_eq!(&task.job().unwrap(), job);
-        let newer = std::fs::read_to_string(&path).unwrap().replace("format = 1", "format = 9");
-        std::fs::write(&path, newer).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let keys = [
+            ("key", job.key.as_str()),
+            ("evaluation", job.evaluation.as_str()),
+            ("from", "0123456789abcdef"),
+        ];
+        for (name, value) in keys {
+            let wrong = format!("{name} = \"..\"");
+            std::fs::write(&path, text.replace(&format!("{name} = \"{value}\""), &wrong)).unwrap();
+            let error = StudyTask::load(&path).unwrap_err();
+            assert!(error.message().contains(&wrong) && error.hint_text().is_some(), "{error}");
+        }
+        std::fs::write(&path, text.replace("format = 1", "format = 9")).unwrap();
         assert!(StudyTask::load(&path).unwrap_err().message().contains("format 9"));
     }
 }

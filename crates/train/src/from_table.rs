@@ -9,6 +9,7 @@ use crate::stage::StageConfig;
 use burn::tensor::Device;
 use longwave_core::config::{read, take_table, take_tables, unknown_key};
 use longwave_core::error::nearest;
+use longwave_core::file::check_folder_name;
 use longwave_core::{Error, Result};
 use longwave_data::{DataConfig, Sampling, TaskConfig};
 use longwave_position::{Init, PositionConfig, TrainingPositions};
@@ -74,7 +75,7 @@ impl RunConfig {
             train,
             stages,
         };
-        config.check_name()?;
+        check_folder_name(&config.name)?;
         config.check_patience()?;
         check_stages(&config)?;
         Ok(config)
@@ -89,19 +90,6 @@ impl RunConfig {
         Err(Error::value(&key, patience, "only the last stage can stop early").hint(format!(
             "leave it out here, or write it in the last stage, as `{last}.patience = {patience}`"
         )))
-    }
-
-    fn check_name(&self) -> Result<()> {
-        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-        if !self.name.is_empty() && self.name.chars().all(plain) && !self.name.starts_with('.') {
-            return Ok(());
-        }
-        Err(Error::value(
-            "name",
-            format!("\"{}\"", self.name),
-            "it names a folder: letters, digits, `-`, `_` and `.`",
-        )
-        .hint("leave out what is none of these, as in `name = \"rope-long\"`"))
     }
 }
 

@@ -300,3 +300,13 @@ fn a_run_that_may_not_be_continued_this_way() {
     let other = ["--set", "train.steps=2", "--set", "train.clip=2.0", "--resume"];
     insta::assert_snapshot!("another_config_with_resume", message(&other));
 }
+
+#[test]
+fn seeds_that_count_past_the_largest() {
+    let project = Project::new();
+    let last = "seed=9223372036854775807";
+    let hint = "hint: use `seed = 9223372036854775805`";
+    let arguments = ["train", "small.toml", "--set", last, "--seeds", "3"];
+    project.refuses(2, &arguments, &["`seed = 9223372036854775807` is not allowed", hint]);
+    assert!(!project.exists("runs"));
+}

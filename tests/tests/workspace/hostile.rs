@@ -73,6 +73,23 @@ fn a_tokenizer_that_breaks_its_library_is_an_error() {
     assert!(!project.exists("back"));
 }
 
+#[cfg(unix)]
+#[test]
+fn a_config_may_be_a_pipe_and_has_an_end() {
+    let project = Project::new();
+    let pipe = project.path("pipe.toml");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let text = project.read("small.toml");
+    // To open a pipe waits for the other end.
+    let writer = std::thread::spawn(move || fs::write(pipe, text).unwrap());
+    project.ok(&["validate", "pipe.toml"]);
+    writer.join().unwrap();
+    rejected(&project, &["validate", "/dev/zero"], "`/dev/zero` gives more than 16 MiB");
+    std::os::unix::fs::symlink("nowhere", project.path("gone.toml")).unwrap();
+    let gone = project.refused(2, &["validate", "gone.toml"]);
+    assert!(gone.contains("there is no config `gone.toml`") && !gone.contains("mean `gone.toml`"), "{gone}");
+}
+
 #[test]
 fn rows_that_contradict_themselves_are_named_by_their_line() {
     let project = Project::new();

@@ -153,6 +153,21 @@ fn init_writes_a_config_and_overwrites_nothing_by_itself() {
     assert_eq!(text("mine.toml").replace("name = \"mine\"", "name = \"alibi\""), text("alibi.toml"));
     assert!(fs::read_to_string(place.path("empty/alibi.toml")).unwrap().contains("ALiBi"));
     place.run(&["init", "alibe"]).refuses(2, &["did you mean `alibi.toml`?"]);
+    fs::create_dir(place.path("empty/my dir")).unwrap();
+    place.run(&["init", "alibi", "--out", "my dir"]).refuses(2, &["`--out 'my dir/alibi.toml'`"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn init_keeps_links() {
+    let place = Installed::new();
+    place.write("empty/mine.toml", "mine");
+    for (link, target) in [("link.toml", "mine.toml"), ("null.toml", "/dev/null"), ("gone.toml", "nowhere")] {
+        std::os::unix::fs::symlink(target, place.path("empty").join(link)).unwrap();
+        place.run(&["init", "alibi", "--force", "--out", link]).refuses(2, &["no regular file", "--out"]);
+        assert_eq!(fs::read_link(place.path("empty").join(link)).unwrap(), Path::new(target));
+    }
+    assert_eq!(fs::read_to_string(place.path("empty/mine.toml")).unwrap(), "mine");
 }
 
 /// A config in a folder of its own, with a corpus beside it.

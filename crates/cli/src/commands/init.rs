@@ -7,6 +7,7 @@ use clap::Args;
 use longwave_core::error::nearest;
 use longwave_core::text::quoted;
 use longwave_core::{Error, Result, file};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 /// List the configs and studies that the program carries, or write one to begin with
@@ -31,7 +32,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let shown = out.display();
     if out.is_dir() {
         return Err(Error::usage(format!("`{shown}` is a folder"))
-            .hint(format!("name the file in it: `--out {}`", out.join(name).display())));
+            .hint(format!("name the file in it: `--out {}`", quoted(&out.join(name).to_string_lossy()))));
+    }
+    // The new file would stand in the place of the link or the device itself.
+    if fs::symlink_metadata(&out).is_ok_and(|there| !there.is_file()) {
+        return Err(Error::usage(format!("`{shown}` is a link, a pipe or a device, and no regular file"))
+            .hint("choose another file with `--out`; of a link, the one that it leads to"));
     }
     if out.exists() && !arguments.force {
         return Err(Error::usage(format!("`{shown}` is there already"))

@@ -5,6 +5,7 @@ use crate::options::{RunOptions, introduce, parsed};
 use crate::output::{json_lines, lines, status};
 use crate::terminal::{Terminal, describe_notes};
 use clap::Args;
+use longwave_core::text::quoted;
 use longwave_core::{Error, Result};
 use longwave_data::Split;
 use longwave_eval::KeyTokens;
@@ -132,7 +133,7 @@ fn described(keys: &KeyTokens, file: &Path, hash: &str) -> String {
         rule.short + rule.sliding - 1,
         rule.alpha,
         -rule.beta,
-        file.display()
+        quoted(&file.to_string_lossy())
     )
 }
 

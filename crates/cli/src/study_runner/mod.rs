@@ -125,6 +125,7 @@ pub(crate) fn run_seeds(
     format: Option<Format>,
 ) -> Result<()> {
     let first = config.run.seed;
+    check_last_seed(first, seeds)?;
     let threads = compute.threads.unwrap_or_else(|| cores().min(2));
     let study = Study::of_seeds(
         format!("{}-seeds", config.run.name),
@@ -134,6 +135,18 @@ pub(crate) fn run_seeds(
         compute.device.to_string(),
     )?;
     perform(&study, &Options { format, ..Options::default() })
+}
+
+/// Every seed must be one that a config can have.
+fn check_last_seed(first: u64, seeds: u64) -> Result<()> {
+    // TOML has no larger number.
+    let most = i64::MAX.unsigned_abs();
+    let more = seeds.saturating_sub(1);
+    if first <= most.saturating_sub(more) {
+        return Ok(());
+    }
+    let allowed = format!("`--seeds {seeds}` counts up from it, and no seed may be above {most}");
+    Err(Error::value("seed", first, allowed).hint(format!("use `seed = {}` or a smaller one", most - more)))
 }
 
 /// The runs without results, each work once.

@@ -11,7 +11,7 @@ mod leftovers;
 mod new_folder;
 
 pub use leftovers::{holds_leftovers_only, holds_leftovers_only_beside, remove_leftovers};
-pub use new_folder::{check_new_folder, write_new_folder};
+pub use new_folder::{check_folder_name, check_new_folder, write_new_folder};
 
 use crate::error::{Error, Result};
 use sha2::{Digest, Sha256};
@@ -167,6 +167,11 @@ pub fn remove(path: &Path) -> Result<()> {
 /// Reads a whole file.
 pub fn read(path: &Path) -> Result<Vec<u8>> {
     fs::read(path).map_err(|error| Error::io("read", path, &error))
+}
+
+/// Whether something is at a path that is neither a file nor a folder, such as a pipe or a device. To read it may never end.
+pub fn is_special(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir())
 }
 
 /// Reads a whole text file.

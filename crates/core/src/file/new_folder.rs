@@ -9,6 +9,30 @@ use crate::error::{Error, Result};
 use std::fs;
 use std::path::Path;
 
+/// Characters of a `name`: a name in a folder has 255 bytes at most, and a seed and the ends of files come after this one.
+const LONGEST_NAME: usize = 200;
+
+/// Checks that the `name` of a run or a study can be that of a folder.
+///
+/// # Errors
+/// It is empty, hidden or too long, or has other characters.
+pub fn check_folder_name(name: &str) -> Result<()> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if name.is_empty() || !name.chars().all(plain) || name.starts_with('.') {
+        let allowed = "it names a folder: letters, digits, `-`, `_` and `.`";
+        return Err(Error::value("name", format!("\"{name}\""), allowed)
+            .hint("leave out what is none of these, as in `name = \"rope-long\"`"));
+    }
+    // All of it is ASCII: a byte is a character.
+    if name.len() > LONGEST_NAME {
+        let allowed =
+            format!("it has {} characters, and at most {LONGEST_NAME} can name a folder", name.len());
+        return Err(Error::value("name", format!("\"{}...\"", &name[..20]), allowed)
+            .hint("write a shorter one, as in `name = \"rope-long\"`"));
+    }
+    Ok(())
+}
+
 /// Checks that a folder is missing, empty, or holds nothing but files of these names; a name may have folders in it, as
 /// `checkpoints/last.safetensors`. `hint` says what to do where it does not.
 ///
@@ -70,6 +94,21 @@ fn holds_only(folder: &Path, at: &str, names: &[&str]) -> Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_leaves_room_for_what_comes_after_it() {
+        let name = |length: usize| "a".repeat(length);
+        check_folder_name(&name(200)).unwrap();
+        for length in [201, 254] {
+            let error = check_folder_name(&name(length)).unwrap_err();
+            let allowed = format!("it has {length} characters, and at most 200");
+            assert!(error.message().starts_with("`name = \"aaa"), "{error}");
+            assert!(error.message().contains(&allowed) && error.hint_text().is_some(), "{error}");
+        }
+        for wrong in ["", ".", "..", ".a", "a/b", "\u{e9}"] {
+            assert!(check_folder_name(wrong).is_err(), "{wrong}");
+        }
+    }
 
     const FILES: [(&str, &[u8]); 2] = [("deep/a.txt", b"one"), ("b.txt", b"two")];
 

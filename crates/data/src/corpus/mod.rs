@@ -13,7 +13,7 @@ use crate::embedded;
 use crate::packing::Packing;
 use crate::split::Split;
 use layout::{Found, Layout};
-use longwave_core::{Error, Result};
+use longwave_core::{Error, Result, file};
 use manifest::Manifest;
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -92,6 +92,14 @@ pub(crate) fn find(config: &DataConfig, key: &str) -> Result<Corpus> {
             Layout::new(vec![found], &config.split, corpus)?
         };
         return Corpus::new(layout, Vec::new(), None);
+    }
+    if file::is_special(path) {
+        return Err(Error::value(
+            key,
+            format!("\"{corpus}\""),
+            "it is a pipe or a device, and no regular file",
+        )
+        .hint("write the text to a file and name that: a corpus is read more than once"));
     }
     if corpus.contains(['*', '?', '[']) {
         return find_by_glob(config, key);
@@ -223,6 +231,9 @@ fn files_below(folder: &Path) -> Result<(Vec<Found>, Vec<String>)> {
                 others.push(if path.is_dir() { format!("{full}/") } else { full });
             } else if path.is_dir() {
                 folders.insert((path.is_symlink(), format!("{full}/")), path);
+            } else if file::is_special(&path) {
+                // To read a pipe that nobody writes to never ends.
+                others.push(format!("{full} (a pipe or a device)"));
             } else if kind::is_read(&name, layout::says_split(&full)) {
                 found.push(Found { path, name: full });
             } else if full != manifest::MANIFEST {

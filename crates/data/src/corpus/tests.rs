@@ -1,7 +1,6 @@
 use super::manifest::MANIFEST;
 use super::*;
 use crate::testing::folder;
-use longwave_core::file;
 
 fn found(corpus: &str) -> Result<Corpus> {
     find_or_unpack(&DataConfig::new(corpus), "data.corpus")
@@ -29,6 +28,27 @@ fn a_link_in_a_circle_is_read_once() {
     assert_eq!(names(folder.path().to_str().unwrap()), ["a/x.txt"]);
     let left_out = found(folder.path().to_str().unwrap()).unwrap().left_out;
     assert_eq!(left_out, ["a/again/ (a link to the corpus itself, which is read already)"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_no_regular_file_is_never_read() {
+    let folder = folder(&[("x.txt", "1")]);
+    std::os::unix::fs::symlink("/dev/null", folder.path().join("null.txt")).unwrap();
+    let pipe = folder.path().join("p.txt");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let corpus = found(folder.path().to_str().unwrap()).unwrap();
+    assert_eq!(corpus.sources.len(), 1);
+    assert_eq!(corpus.left_out, ["null.txt (a pipe or a device)", "p.txt (a pipe or a device)"]);
+    for path in [&pipe, &folder.path().join("null.txt")] {
+        let error = found(path.to_str().unwrap()).unwrap_err();
+        assert!(error.message().contains("a pipe or a device, and no regular file"), "{error}");
+        assert!(error.hint_text().is_some());
+    }
+    // A link to nowhere is an error, and not left out.
+    std::os::unix::fs::symlink("nowhere", folder.path().join("gone.txt")).unwrap();
+    let error = found(folder.path().to_str().unwrap()).unwrap_err();
+    assert!(error.message().contains("gone.txt"), "{error}");
 }
 
 #[cfg(unix)]

@@ -266,6 +266,17 @@ fn a_tokenizer_file_is_used_as_it_is() {
     assert!(message(&config).contains("tokenizer.json"));
 }
 
+#[cfg(unix)]
+#[test]
+fn a_tokenizer_that_is_a_device_is_not_read() {
+    let place = three();
+    let path = place.path("tokenizer.json");
+    std::os::unix::fs::symlink("/dev/null", &path).unwrap();
+    let tokenizer = TokenizerConfig::File { path: path.to_str().unwrap().to_owned() };
+    let said = message(&DataConfig { tokenizer, ..place.bpe(270) });
+    assert!(said.contains("data.tokenizer.path") && said.contains("no regular file"), "{said}");
+}
+
 #[test]
 fn every_byte_counts_once_for_tokenizers_that_drop_text() {
     let place = three();

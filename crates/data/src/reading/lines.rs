@@ -4,14 +4,30 @@ use super::{Part, Sink, open, unreadable, whole};
 use crate::corpus::Source;
 use longwave_core::{Error, Result};
 use serde_json::Value;
-use std::io::BufRead;
+use std::io::{BufRead, Read};
 use std::path::Path;
 
+/// The most MiB of a line, which is in memory as a whole: the longest books have a few. A small packed file can hold a line that fills any
+/// memory.
+const MOST_MIB: u64 = 256;
+
 pub(super) fn read(source: &Source, field: &str, sink: &mut Sink<'_>) -> Result<()> {
+    read_up_to(MOST_MIB << 20, source, field, sink)
+}
+
+/// The same with `most` bytes for a line.
+pub(super) fn read_up_to(most: u64, source: &Source, field: &str, sink: &mut Sink<'_>) -> Result<()> {
     let (mut file, read) = open(source)?;
     let (mut line, mut number) = (Vec::new(), 0);
-    while file.read_until(b'\n', &mut line).map_err(|error| unreadable(source, &error))? > 0 {
+    // One byte more is the end of the line, or too much.
+    let mut next = |line: &mut Vec<u8>| {
+        file.by_ref().take(most + 1).read_until(b'\n', line).map_err(|error| unreadable(source, &error))
+    };
+    while next(&mut line)? > 0 {
         number += 1;
+        if line.len() as u64 > most && !line.ends_with(b"\n") {
+            return Err(too_long(&source.path, number));
+        }
         if !line.trim_ascii().is_empty() {
             match text_of(&source.path, number, &line, field) {
                 Ok(text) => whole(number, text.as_bytes(), sink)?,
@@ -22,6 +38,11 @@ pub(super) fn read(source: &Source, field: &str, sink: &mut Sink<'_>) -> Result<
         line.clear();
     }
     Ok(())
+}
+
+fn too_long(path: &Path, number: u64) -> Error {
+    Error::failed(format!("`{}` line {number} is longer than {MOST_MIB} MiB", path.display()))
+        .hint("a .jsonl file holds one object per line: is it a JSON array?")
 }
 
 /// The text field of one JSON line.

@@ -89,6 +89,31 @@ fn what_is_cut_off_or_changed_is_an_error() {
 }
 
 #[test]
+fn a_line_has_a_bound() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.jsonl.gz");
+    // 15 bytes and the end of the line, twice; then 16 blanks.
+    fs::write(&path, gzip(&[LINES, &[b' '; 16]].concat())).unwrap();
+    let corpus = corpus::find(&DataConfig::new(path.to_str().unwrap()), "data.corpus").unwrap();
+    let documents_up_to = |most: u64| {
+        let mut documents = 0;
+        let read = lines::read_up_to(most, &corpus.sources[0], "text", &mut |part| {
+            documents += usize::from(matches!(part, Part::End));
+            Ok(())
+        });
+        (documents, read)
+    };
+    assert_eq!(documents_up_to(16), (2, Ok(())));
+    for (most, documents, line) in [(15, 2, "line 3"), (14, 0, "line 1")] {
+        let (found, read) = documents_up_to(most);
+        let error = read.unwrap_err();
+        assert_eq!(found, documents);
+        assert!(error.message().contains(&format!("a.jsonl.gz` {line} is longer than")), "{error}");
+        assert!(error.hint_text().is_some_and(|hint| hint.contains("one object per line")), "{error}");
+    }
+}
+
+#[test]
 fn archives_are_never_read_as_text() {
     let mut tar = vec![b'x'; 512];
     tar[257..263].copy_from_slice(b"ustar\0");

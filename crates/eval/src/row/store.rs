@@ -3,6 +3,7 @@
 use super::{FORMAT, ResultRow, Settings};
 use longwave_core::config::without_types;
 use longwave_core::file::existing_folder;
+use longwave_core::text::quoted;
 use longwave_core::{Error, Result, file, line_count, sealed_line};
 use serde_json::Value;
 use std::collections::HashMap;
@@ -31,7 +32,8 @@ fn rows_left(path: &Path) -> Result<(Vec<ResultRow>, Option<Error>)> {
     let text = file::read_text(path)?;
     let rows: Vec<ResultRow> =
         numbered_lines(&text).map(|(number, line)| parse(line, path, number)).collect::<Result<_>>()?;
-    let run = path.parent().unwrap_or(path).display();
+    let run = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let run = quoted(&run.to_string_lossy());
     let again = format!("`longwave eval {run}`, with the options that it had, measures them again");
     let lost = line_count::check(path, rows.len(), &again).err();
     Ok((rows, lost))

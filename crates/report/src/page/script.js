@@ -146,7 +146,7 @@ function number_of(text) {
 }
 
 function is_missing(text) {
-  return ["", "-", "–", "nan"].includes(text);
+  return ["", "-", "–", "nan", "not measured"].includes(text);
 }
 
 function sortable(table) {

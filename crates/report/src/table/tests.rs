@@ -129,6 +129,11 @@ fn the_difference_to_the_baseline_is_paired() {
     let text = |value: &str, error: &str| Some((value.to_owned(), Some(error.to_owned())));
     assert_eq!(cells, [None, text("-0.050", "0.050"), text("+0.300", "0.100")]);
     assert!(to_baseline.notes.last().unwrap().contains("1024 tokens minus that of window_baseline"));
+    // Of several seeds the other errors are in per cent.
+    let again: Vec<ResultRow> =
+        rows.iter().map(|row| ResultRow { seed: row.seed + 1, ..row.clone() }).collect();
+    let of_seeds = table(&[rows.clone(), again].concat());
+    assert!(of_seeds.notes.last().unwrap().contains("in nats per token (so is its ±), paired by document"));
     reference::resolve(&mut rows, Some(&Reference::Kind("yarn".into()))).unwrap();
     let to_yarn = table(&rows);
     let cells: Vec<Option<String>> =

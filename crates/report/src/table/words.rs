@@ -108,12 +108,14 @@ pub(super) fn notes(block: &Block, rows: &[TableRow], metric: Metric) -> Vec<Str
     notes.extend(many_unknown(block));
     notes.extend(without_sums(block));
     notes.extend(devices_that_do_not_repeat(block));
-    if let (true, Some(longest)) =
-        (cells.iter().any(|cell| cell.metric == Metric::Difference), block.lengths.last())
-    {
+    let differences: Vec<&&Cell> = cells.iter().filter(|cell| cell.metric == Metric::Difference).collect();
+    if let (false, Some(longest)) = (differences.is_empty(), block.lengths.last()) {
+        // The note on ± over seeds is about per cent.
+        let is_over_seeds = metric.is_exponential() && differences.iter().any(|cell| cell.seeds > 1);
         notes.push(format!(
-            "\u{394} is the loss at {longest} tokens minus that of {}, in nats per token, paired by {}",
+            "\u{394} is the loss at {longest} tokens minus that of {}, in nats per token{}, paired by {}",
             against(block, *longest),
+            if is_over_seeds { " (so is its ±)" } else { "" },
             block.rows().next().map_or("document", ResultRow::unit)
         ));
     }

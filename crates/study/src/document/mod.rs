@@ -171,7 +171,7 @@ impl Study {
         }
         let best = Best::take(&mut document)?;
         let top: Top = read(&document, "").map_err(pointed)?;
-        check_name(&top.name)?;
+        file::check_folder_name(&top.name)?;
         let threads = top.threads.resolve()?;
         if top.devices.is_empty() {
             return Err(Error::value("devices", "[]", "there must be a device").hint("use [\"cpu\"]"));
@@ -274,16 +274,6 @@ fn check_size(axes: &[Axis], seeds: usize) -> Result<()> {
 fn too_many(what: &str, runs: u128) -> Error {
     Error::usage(format!("the study has {runs} runs by {what}, and at most {MOST_RUNS} are allowed"))
         .hint("split the study, or vary keys together in one axis with `keys`")
-}
-
-fn check_name(name: &str) -> Result<()> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    if !name.is_empty() && name.chars().all(plain) && !name.starts_with('.') {
-        return Ok(());
-    }
-    let allowed = "it names a folder: letters, digits, `-`, `_` and `.`";
-    Err(Error::value("name", format!("\"{name}\""), allowed)
-        .hint("leave out what is none of these, as in `name = \"rope-long\"`"))
 }
 
 /// The end of training in one block and the best step in another would stand in one table, and in one ranking.

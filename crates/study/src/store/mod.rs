@@ -233,7 +233,6 @@ impl Store {
     }
 
     pub fn keys(&self) -> Result<Vec<String>> {
-        let is_key = |name: &str| name.len() == 16 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
         let mut keys = names_in(&self.folder)?;
         keys.retain(|name| is_key(name) && self.run(name).is_dir());
         Ok(keys)
@@ -244,9 +243,8 @@ impl Store {
     pub fn begun(&self) -> Result<Vec<String>> {
         let mut keys = self.keys()?;
         let journals = self.states(".journal.jsonl")?;
-        keys.extend(
-            journals.iter().filter_map(|name| name.strip_suffix(".journal.jsonl")).map(str::to_owned),
-        );
+        let of_journals = journals.iter().filter_map(|name| name.strip_suffix(".journal.jsonl"));
+        keys.extend(of_journals.filter(|key| is_key(key)).map(str::to_owned));
         keys.sort();
         keys.dedup();
         Ok(keys)
@@ -273,7 +271,15 @@ impl Store {
     }
 
     /// Removes a run with its journal, log and failures. `false` if a process works on the run, which then stays.
+    ///
+    /// # Errors
+    /// It is no key, or something cannot be removed.
     pub fn remove(&self, key: &str) -> Result<bool> {
+        // The store itself, and what it lies in, are folders too: those of the keys `.` and `..`.
+        if !is_key(key) {
+            return Err(Error::usage(format!("`{key}` is no key of a run, so nothing is removed"))
+                .hint("`longwave runs` lists the keys: each has 16 hexadecimal digits"));
+        }
         let Some(_lock) = self.try_lock(key)? else { return Ok(false) };
         let folder = self.run(key);
         match fs::remove_dir_all(&folder) {
@@ -290,6 +296,11 @@ impl Store {
         }
         Ok(true)
     }
+}
+
+/// Whether a name is a run's key: it then names a folder in the store, and nothing outside it.
+pub(crate) fn is_key(name: &str) -> bool {
+    name.len() == 16 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// What lies in a folder, in order; nothing where it does not exist.

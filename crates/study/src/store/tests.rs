@@ -82,6 +82,26 @@ fn removing_leaves_what_is_being_worked_on() {
 }
 
 #[test]
+fn a_file_that_is_named_after_no_key_removes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::new(&folder.path().join("store"));
+    let key = "0123456789abcdef";
+    fs::create_dir_all(store.run(key)).unwrap();
+    fs::create_dir_all(store.folder().join("state")).unwrap();
+    fs::write(folder.path().join("beside"), "").unwrap();
+    // What comes before the end of the name: `..`, nothing, `.`, and words.
+    for name in ["..", "", ".", "state", "0123456789abcde", "0123456789abcdeg"] {
+        fs::write(store.state(&format!("{name}.journal.jsonl")), "").unwrap();
+        assert_eq!(store.begun().unwrap(), [key], "{name}");
+        let error = store.remove(name).unwrap_err();
+        assert!(error.message().contains("no key") && error.hint_text().is_some(), "{error}");
+    }
+    let states = fs::read_dir(store.folder().join("state")).unwrap().count();
+    assert_eq!((states, store.keys().unwrap().len()), (6, 1));
+    assert!(folder.path().join("beside").exists());
+}
+
+#[test]
 fn studies_recorded_are_known() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::new(&folder.path().join("store"));

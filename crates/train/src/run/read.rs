@@ -2,6 +2,7 @@
 
 use super::Run;
 use crate::run_config::RunConfig;
+use longwave_core::text::quoted;
 use longwave_core::{Error, Result, file};
 use std::path::Path;
 use toml::Table;
@@ -22,7 +23,8 @@ impl Run {
         } else if let Some(above) = above(folder) {
             format!("did you mean `{}`?", above.display())
         } else if folder.join("config.json").exists() {
-            format!("`longwave import {shown}` makes a run of a folder in Hugging Face's layout")
+            let word = quoted(&folder.to_string_lossy());
+            format!("`longwave import {word}` makes a run of a folder in Hugging Face's layout")
         } else {
             "name the folder that `longwave train` wrote, such as `runs/rope-0`".to_owned()
         };
@@ -51,9 +53,34 @@ fn above(part: &Path) -> Option<&Path> {
 
 pub(super) fn read_config(folder: &Path) -> Result<RunConfig> {
     let path = folder.join("config.toml");
-    let broken =
-        |error: &dyn std::fmt::Display| Error::failed(format!("`{}` is damaged: {error}", path.display()));
+    let broken = |error: &dyn std::fmt::Display| {
+        Error::failed(format!("`{}` is damaged: {error}", path.display())).hint(
+            "bring the file back from a copy, use the version of longwave that wrote it, or train again into another folder",
+        )
+    };
     let mut table: Table = file::read_text(&path)?.parse().map_err(|error| broken(&error))?;
     table.remove("evaluate");
     RunConfig::from_table(table).map_err(|error| broken(&error.message()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_with_a_folder_has_a_hint_that_is_safe_to_copy() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = parent.path().join("my dir; touch pwned");
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::write(folder.join("config.json"), "{}").unwrap();
+        let error = Run::read(&folder).unwrap_err();
+        let command = format!("`longwave import '{}'`", folder.display());
+        assert!(error.hint_text().is_some_and(|hint| hint.contains(&command)), "{error}");
+        for broken in ["[", "name = 3"] {
+            std::fs::write(folder.join("config.toml"), broken).unwrap();
+            let error = Run::read(&folder).unwrap_err();
+            assert!(error.message().contains("config.toml` is damaged"), "{error}");
+            assert!(error.hint_text().is_some_and(|hint| hint.contains("from a copy")), "{error}");
+        }
+    }
 }

@@ -192,7 +192,7 @@ pub(crate) fn stem(name: &str) -> &str {
 
 /// The names of the TOML files in the folder that a path leads to, in order.
 fn names_beside(path: &Path) -> Vec<String> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = file::folder_of(path);
     let entries = std::fs::read_dir(folder).into_iter().flatten().filter_map(std::result::Result::ok);
     let files = entries.map(|entry| PathBuf::from(entry.file_name()));
     let configs = files.filter(|file| file.extension().is_some_and(|extension| extension == "toml"));

@@ -155,8 +155,19 @@ pub(crate) fn turn_halves(x: Tensor<4>, cos: Tensor<4>, sin: Tensor<4>) -> Tenso
 
 /// The tokens of a turn at a frequency, rounded. Below 2 there is no rotation left: at 1 every token has the same angle, and 0 is no
 /// wavelength.
-pub(crate) fn whole_wavelength(frequency: f64) -> f64 {
+fn whole_wavelength(frequency: f64) -> f64 {
     (TAU / frequency).round_ties_even()
+}
+
+/// Why the wavelengths of bands up to `fastest` cannot be rounded, if so.
+pub(crate) fn resonance_obstacle(fastest: f64) -> Option<String> {
+    let tokens = whole_wavelength(fastest);
+    (tokens < 2.0).then(|| {
+        format!(
+            "wavelength of {:.3} tokens to {tokens}, and it must be 2 at least: at 1 every token has the same angle",
+            TAU / fastest
+        )
+    })
 }
 
 /// How many bands a share of them is, fastest first: 0.7 of 10 bands are 7, whatever its binary form.

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_chosen_anew_was_measured_again() {
+    fn a_new_choice_from_the_same_values_counts_as_measured_again() {
         let chosen = |step: u64, scale: f64, among: serde_json::Value| ResultRow {
             extend_config: json!({ "kind": "linear", "scale": scale }),
             chosen_among: Some(json!({ "scale": among })),

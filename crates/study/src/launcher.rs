@@ -162,7 +162,7 @@ impl Submitted {
         folder.join("slurm.json")
     }
 
-    pub fn load(folder: &Path) -> Result<Self> {
+    fn load(folder: &Path) -> Result<Self> {
         let path = Self::path(folder);
         if !path.exists() {
             return Ok(Self::default());
@@ -171,16 +171,16 @@ impl Submitted {
             .map_err(|error| Error::failed(format!("`{}` is damaged: {error}", path.display())))
     }
 
-    /// Forgets arrays that Slurm has no task of any more.
-    pub fn forget_ended(&mut self, folder: &Path) -> Result<()> {
-        let mut alive = Vec::new();
-        for array in std::mem::take(&mut self.arrays) {
+    /// The arrays that Slurm still has a task of; the others are forgotten.
+    pub fn queued(folder: &Path) -> Result<Self> {
+        let mut queued = Self::default();
+        for array in Self::load(folder)?.arrays {
             if is_queued(&array.job)? {
-                alive.push(array);
+                queued.arrays.push(array);
             }
         }
-        self.arrays = alive;
-        self.save(folder)
+        queued.save(folder)?;
+        Ok(queued)
     }
 
     pub fn is_empty(&self) -> bool {

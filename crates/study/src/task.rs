@@ -98,7 +98,7 @@ impl StudyTask {
         let mut keys = [("key", &self.key), ("evaluation", &self.evaluation)].into_iter().chain(from);
         let Some((name, value)) = keys.find(|(_, value)| !is_key(value)) else { return Ok(()) };
         Err(Error::value(name, format!("\"{value}\""), "it must be 16 hexadecimal digits")
-            .hint("run the study again: it writes the files of its tasks anew"))
+            .hint("run the study again: it writes new task files"))
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::options::{extensions, one_of, one_value, parsed};
 use crate::output::{json_lines, lines, width};
 use clap::Args;
-use longwave_core::{Error, Result};
+use longwave_core::{Error, Result, file};
 use longwave_eval::{Metric, Reference, row};
 use longwave_position::Tokens;
 use longwave_report::grid::{Entry, Format, Grid, Header};
@@ -147,7 +147,7 @@ fn near_run(run: &str) -> Option<PathBuf> {
 
 /// The runs in a folder whose names match the last part of a path, in which `*` stands for anything.
 fn matching(pattern: &Path) -> Result<Vec<PathBuf>> {
-    let folder = pattern.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = file::folder_of(pattern);
     let name = pattern.file_name().unwrap_or_default().to_string_lossy();
     let entries = std::fs::read_dir(folder).map_err(|error| Error::io("list", folder, &error))?;
     let mut found: Vec<PathBuf> = entries

@@ -128,8 +128,7 @@ impl StudyRunner<'_> {
         study: &launcher::Submission<'_>,
         mut tasks: Vec<launcher::Ready>,
     ) -> Result<()> {
-        let mut submitted = launcher::Submitted::load(&self.folder)?;
-        submitted.forget_ended(&self.folder)?;
+        let mut submitted = launcher::Submitted::queued(&self.folder)?;
         let all = tasks.len();
         tasks.retain(|task| !submitted.has(task));
         if tasks.len() < all {
@@ -148,9 +147,7 @@ impl StudyRunner<'_> {
         if self.options.launcher != Launcher::Slurm {
             return Ok(true);
         }
-        let mut submitted = launcher::Submitted::load(&self.folder)?;
-        submitted.forget_ended(&self.folder)?;
-        Ok(!submitted.is_empty())
+        Ok(!launcher::Submitted::queued(&self.folder)?.is_empty())
     }
 
     fn wait(&self, runs: &[usize]) -> Result<()> {

@@ -3,7 +3,7 @@
 //! A run whose folder is removed or renamed while the program works on it must not appear again with a part of its files: it
 //! would look like a run and be none. So nothing here makes the folder of a file.
 
-use super::{AtomicFile, fault, folder, sync_folder};
+use super::{AtomicFile, fault, folder_of, sync_folder};
 use crate::error::{Error, Result};
 use std::fs;
 use std::io::{self, ErrorKind, Write};
@@ -25,13 +25,13 @@ pub fn write_with(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<(
         fill(&mut file)?;
         file.complete()
     };
-    written().map_err(|error| failure(folder(path), "write", path, &error))
+    written().map_err(|error| failure(folder_of(path), "write", path, &error))
 }
 
 /// Checks that a file could be written, before the work whose result it is to hold.
 pub fn check_writable(path: &Path) -> Result<()> {
     let begun = fault::pass("open a file beside", path).and_then(|()| AtomicFile::beside(path));
-    begun.map(drop).map_err(|error| failure(folder(path), "write", path, &error))
+    begun.map(drop).map_err(|error| failure(folder_of(path), "write", path, &error))
 }
 
 /// Makes the missing folders between `root`, which must be there, and `folder` below it.
@@ -48,7 +48,7 @@ pub fn make_below(root: &Path, folder: &Path) -> Result<()> {
             }
             Err(_) => {}
             Ok(()) => {
-                sync_folder(super::folder(&path)).map_err(|error| failure(root, "make", &path, &error))?;
+                sync_folder(folder_of(&path)).map_err(|error| failure(root, "make", &path, &error))?;
             }
         }
     }

@@ -12,7 +12,7 @@ pub fn remove_leftovers(folder: &Path) {
 /// Removes what processes that are gone have left of one file.
 pub(super) fn remove_of(path: &Path) {
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return };
-    let folder = super::folder(path);
+    let folder = super::folder_of(path);
     parts(folder).filter(|entry| name_of(entry).as_deref() == Some(name)).for_each(|entry| remove(&entry));
 }
 

@@ -46,7 +46,7 @@ impl AtomicFile {
     pub fn create(path: &Path) -> Result<Self> {
         let failed = |error: io::Error| Error::io("write", path, &error);
         fault::pass("make the folder of", path).map_err(failed)?;
-        make_folders(folder(path)).map_err(failed)?;
+        make_folders(folder_of(path)).map_err(failed)?;
         Self::beside(path).map_err(failed)
     }
 
@@ -86,7 +86,7 @@ impl AtomicFile {
             moved?;
         }
         fault::pass("sync the folder of", &self.path)?;
-        sync_folder(folder(&self.path))
+        sync_folder(folder_of(&self.path))
     }
 }
 
@@ -108,7 +108,8 @@ impl Drop for AtomicFile {
     }
 }
 
-fn folder(path: &Path) -> &Path {
+/// The folder that a file lies in; `.` where its path names none.
+pub fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
@@ -135,9 +136,9 @@ pub fn append(path: &Path, bytes: &[u8]) -> Result<()> {
         file.sync_data()?;
         fault::synced(path)?;
         // A new file lasts once its folder knows its name.
-        if is_new { sync_folder(folder(path)) } else { Ok(()) }
+        if is_new { sync_folder(folder_of(path)) } else { Ok(()) }
     };
-    appended().map_err(|error| existing_folder::failure(folder(path), "write", path, &error))
+    appended().map_err(|error| existing_folder::failure(folder_of(path), "write", path, &error))
 }
 
 /// Gives a file a second name in its folder or another of the same file system: later changes of one that appear whole, as
@@ -257,7 +258,7 @@ pub fn make_folders(path: &Path) -> io::Result<()> {
     let missing = path.ancestors().take_while(|above| !above.as_os_str().is_empty() && !above.is_dir());
     let missing: Vec<&Path> = missing.collect();
     fs::create_dir_all(path)?;
-    missing.into_iter().try_for_each(|made| sync_folder(folder(made)))
+    missing.into_iter().try_for_each(|made| sync_folder(folder_of(made)))
 }
 
 #[cfg(test)]

@@ -75,6 +75,15 @@ pub(crate) fn find_other(config: &DataConfig, key: &str) -> Result<Corpus> {
     })
 }
 
+/// Refuses what is neither a file nor a folder: it is read more than once. `what` is what it should hold.
+pub(crate) fn check_regular(key: &str, path: &str, what: &str) -> Result<()> {
+    if !file::is_special(Path::new(path)) {
+        return Ok(());
+    }
+    Err(Error::value(key, format!("\"{path}\""), "it is a pipe or a device, and no regular file")
+        .hint(format!("write the {what} to a file and name that: it is read more than once")))
+}
+
 /// Finds the files that a corpus names, of whatever splits; `key` is what it is called in messages.
 pub(crate) fn find(config: &DataConfig, key: &str) -> Result<Corpus> {
     let corpus = config.corpus.as_str();
@@ -93,14 +102,7 @@ pub(crate) fn find(config: &DataConfig, key: &str) -> Result<Corpus> {
         };
         return Corpus::new(layout, Vec::new(), None);
     }
-    if file::is_special(path) {
-        return Err(Error::value(
-            key,
-            format!("\"{corpus}\""),
-            "it is a pipe or a device, and no regular file",
-        )
-        .hint("write the text to a file and name that: a corpus is read more than once"));
-    }
+    check_regular(key, corpus, "text")?;
     if corpus.contains(['*', '?', '[']) {
         return find_by_glob(config, key);
     }

@@ -320,15 +320,7 @@ fn check_record_keys(config: &DataConfig, corpus: &Corpus) -> Result<()> {
 
 /// An existing tokenizer and the hash of its file.
 fn read_tokenizer(path: &str) -> Result<(Tokenizer, String)> {
-    if file::is_special(Path::new(path)) {
-        let value = format!("\"{path}\"");
-        return Err(Error::value(
-            "data.tokenizer.path",
-            value,
-            "it is a pipe or a device, and no regular file",
-        )
-        .hint("write the tokenizer.json to a file and name that: it is read more than once"));
-    }
+    corpus::check_regular("data.tokenizer.path", path, "tokenizer.json")?;
     let tokenizer = Tokenizer::load(Path::new(path)).map_err(|error| match error.hint_text() {
         Some(_) => error,
         None => error.hint("`data.tokenizer.path` starts at the config's folder or at the current folder"),

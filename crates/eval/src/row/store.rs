@@ -32,8 +32,7 @@ fn rows_left(path: &Path) -> Result<(Vec<ResultRow>, Option<Error>)> {
     let text = file::read_text(path)?;
     let rows: Vec<ResultRow> =
         numbered_lines(&text).map(|(number, line)| parse(line, path, number)).collect::<Result<_>>()?;
-    let run = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let run = quoted(&run.to_string_lossy());
+    let run = quoted(&file::folder_of(path).to_string_lossy());
     let again = format!("`longwave eval {run}`, with the options that it had, measures them again");
     let lost = line_count::check(path, rows.len(), &again).err();
     Ok((rows, lost))
@@ -51,7 +50,7 @@ pub fn record_count(path: &Path) -> Result<()> {
 /// The file appears whole or stays as it was, and rows that another process adds meanwhile are kept
 /// where the file system can lock a folder.
 pub fn write_rows(path: &Path, rows: &[ResultRow]) -> Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = file::folder_of(path);
     let _lock = lock(folder)?;
     let old = if path.exists() { file::read_text(path)? } else { String::new() };
     write_after(path, &old, rows)

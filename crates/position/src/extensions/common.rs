@@ -17,7 +17,7 @@ use super::law::Law;
 use super::layers::Layers;
 use crate::extension::temperature::Temperatures;
 use crate::extension::{Lengths, change_encodings};
-use crate::frequency::{Frequencies, whole_wavelength};
+use crate::frequency::{Frequencies, resonance_obstacle};
 use crate::reading::{LayerReading, LogN, Reading};
 use longwave_core::config::read;
 use longwave_core::{Error, Result};
@@ -25,7 +25,6 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::borrow::Cow;
-use std::f64::consts::TAU;
 use toml::Table;
 
 /// Keys of every extension; written only where they are set.
@@ -262,18 +261,11 @@ fn round_wavelengths(reading: &mut Reading) -> Result<()> {
             return Ok(false);
         };
         let fastest = frequencies.inv_freq.iter().copied().fold(0.0, f64::max);
-        let tokens = whole_wavelength(fastest);
-        if fastest.is_finite() && tokens < 2.0 {
-            return Err(Error::value(
-                "resonance",
-                true,
-                format!(
-                    "it rounds the fastest band's wavelength of {:.3} tokens to {tokens}, and it must be 2 at least: at 1 \
-                     every token has the same angle",
-                    TAU / fastest
-                ),
-            )
-            .hint("leave `resonance` out of the extension"));
+        if let Some(obstacle) = resonance_obstacle(fastest).filter(|_| fastest.is_finite()) {
+            let allowed = format!("it rounds the fastest band's {obstacle}");
+            return Err(
+                Error::value("resonance", true, allowed).hint("leave `resonance` out of the extension")
+            );
         }
         encoding.set_frequencies(Frequencies { resonance: true, ..frequencies });
         Ok(true)

@@ -82,9 +82,7 @@ impl Side {
         let mut readings: Vec<Reading<'_>> = Vec::new();
         for (run, rows) in self.runs.iter().enumerate() {
             for row in newest(rows).rows {
-                if checkpoint.is_none_or(|checkpoint| *checkpoint == row.checkpoint)
-                    && filter.keeps(row, extend)?
-                {
+                if is_asked(row, extend, checkpoint, filter)? {
                     self.add(row, run, &mut readings)?;
                 }
             }
@@ -107,9 +105,7 @@ impl Side {
     ) -> Result<Vec<Older<'_>>> {
         let mut missed = Vec::new();
         for older in self.runs.iter().flat_map(|rows| newest(rows).missed()) {
-            if checkpoint.is_none_or(|checkpoint| *checkpoint == older.row.checkpoint)
-                && filter.keeps(older.row, extend)?
-            {
+            if is_asked(older.row, extend, checkpoint, filter)? {
                 missed.push(older);
             }
         }
@@ -173,6 +169,15 @@ impl Side {
             ),
         )
     }
+}
+
+fn is_asked(
+    row: &ResultRow,
+    extend: Option<&Reference>,
+    checkpoint: Option<&str>,
+    filter: &Filter,
+) -> Result<bool> {
+    Ok(checkpoint.is_none_or(|checkpoint| *checkpoint == row.checkpoint) && filter.keeps(row, extend)?)
 }
 
 /// The rows of one run apart by whether they are of its newest training.

@@ -2,7 +2,7 @@
 
 use super::{BASE, Config};
 use crate::auto::Auto;
-use crate::frequency::whole_wavelength;
+use crate::frequency::resonance_obstacle;
 use crate::prelude::*;
 use std::f64::consts::TAU;
 
@@ -73,13 +73,8 @@ impl Config {
         };
         let fastest = self.fastest.unwrap_or(1.0);
         check_positive(section, "fastest", fastest)?;
-        let tokens = whole_wavelength(fastest);
-        if self.resonance && tokens < 2.0 {
-            let allowed = format!(
-                "`{section}.resonance = true` rounds its wavelength of {:.3} tokens to {tokens}, and it must be 2 at least: \
-                 at 1 every token has the same angle",
-                TAU / fastest
-            );
+        if let Some(obstacle) = resonance_obstacle(fastest).filter(|_| self.resonance) {
+            let allowed = format!("`{section}.resonance = true` rounds its {obstacle}");
             return Err(Error::value(&key("fastest"), fastest, allowed)
                 .hint("give at most 4 pi / 3 = 4.18, or leave `resonance` out"));
         }

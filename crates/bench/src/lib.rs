@@ -9,7 +9,7 @@
 //! - [`selfcheck`]: kernels against references, the device against the CPU, encodings against their laws.
 
 // A test fails by a panic, and holds numbers that are exact.
-#![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp, reason = "tests may panic and be exact"))]
 
 pub mod clock;
 pub mod eval;

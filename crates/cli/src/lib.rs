@@ -8,7 +8,7 @@
 //! config, 130 interrupted with a checkpoint written; `task` alone has 75 for a run that another process works on.
 
 // A test fails by a panic, and holds numbers that are exact.
-#![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp, reason = "tests may panic and be exact"))]
 
 mod allocator;
 mod commands;

@@ -18,7 +18,7 @@
 //! - [`written`]: values as JSON or TOML.
 
 // A test fails by a panic, and holds numbers that are exact.
-#![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp, reason = "tests may panic and be exact"))]
 
 pub mod canonical;
 pub mod clock;

@@ -17,7 +17,7 @@
 //! [`batch()`] draws training windows from a token file as a pure function of (seed, step).
 
 // A test fails by a panic.
-#![cfg_attr(test, allow(clippy::unwrap_used))]
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests may panic"))]
 
 mod batch;
 mod build;

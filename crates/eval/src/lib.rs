@@ -20,7 +20,7 @@
 //!   [`reference`](mod@reference): differences between readings; [`label`]: labels of extensions; [`token_log`]: the loss of every scored token as a file.
 
 // A test fails by a panic, and holds numbers that are exact.
-#![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp, reason = "tests may panic and be exact"))]
 
 pub mod applicability;
 pub mod bigram;

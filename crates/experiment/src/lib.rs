@@ -28,7 +28,7 @@
 
 #![warn(missing_docs, clippy::missing_errors_doc)]
 // A test fails by a panic, and holds numbers that are exact.
-#![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp, reason = "tests may panic and be exact"))]
 
 pub mod config;
 pub mod data;

@@ -8,7 +8,7 @@
 //! - [`attention`]: where a trained model attends on some text.
 
 // A test fails by a panic, and holds numbers that are exact.
-#![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp, reason = "tests may panic and be exact"))]
 
 pub mod attention;
 pub mod catalog;

@@ -41,7 +41,7 @@
 )]
 #![allow(clippy::inline_always, reason = "must be part of the loop around it to be vectorised")]
 // A test fails by a panic.
-#![cfg_attr(test, allow(clippy::unwrap_used))]
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests may panic"))]
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -44,7 +44,7 @@
 //! ```
 
 // A test fails by a panic, and holds numbers that are exact.
-#![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp, reason = "tests may panic and be exact"))]
 
 #[macro_use]
 mod keys;

@@ -12,7 +12,7 @@
 //! - [`page`]: reads a folder and writes all of it.
 
 // A test fails by a panic, and holds numbers that are exact.
-#![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp, reason = "tests may panic and be exact"))]
 
 pub mod block;
 mod comparable;

@@ -13,7 +13,7 @@
 //! - [`metrics`]: the lines of `metrics.jsonl`; [`live`]: the same for `TensorBoard`; [`validated`]: what its validations say.
 
 // A test fails by a panic, and holds numbers that are exact.
-#![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp))]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::float_cmp, reason = "tests may panic and be exact"))]
 
 pub mod batch;
 pub mod checkpoint;

@@ -2,7 +2,7 @@
 
 use crate::attention::{Attention, Rotations};
 use crate::canon::Canon;
-use crate::complex_weights::WeightKind;
+use crate::complex_weights::{PackedMap, WeightKind};
 use crate::config::CanonPlace;
 use crate::dropout::Dropout;
 use crate::feed_forward::FeedForward;
@@ -57,16 +57,19 @@ impl Block {
         }
     }
 
-    /// Its linear maps by the paths of their parameters, each with the outputs of the maps that it packs side by side.
-    pub fn linear_maps(&self) -> Vec<(&'static str, Vec<usize>)> {
+    /// The parameters of its linear maps by their paths, each with the maps that it holds side by side.
+    pub fn linear_maps(&self) -> Vec<(&'static str, Vec<PackedMap>)> {
+        let one = |outputs, weight_kind| vec![PackedMap { outputs, groups: 1, weight_kind }];
         let width = self.attention.output.dims()[1];
+        let weight_kind = self.attention.weight_kind;
         let mut maps = vec![
-            ("attention.qkv", self.attention.packed_outputs()),
-            ("attention.output", vec![width]),
-            ("feed_forward.input", self.feed_forward.packed_outputs()),
-            ("feed_forward.output", vec![width]),
+            ("attention.qkv", self.attention.packed_maps()),
+            ("attention.output", one(width, weight_kind)),
+            ("feed_forward.input", self.feed_forward.packed_maps()),
+            ("feed_forward.output", one(width, weight_kind)),
         ];
-        maps.extend(self.attention.gate.as_ref().map(|gate| ("attention.gate", vec![gate.dims()[1]])));
+        let gate = self.attention.gate.as_ref();
+        maps.extend(gate.map(|gate| ("attention.gate", one(gate.dims()[1], WeightKind::Real))));
         maps
     }
 

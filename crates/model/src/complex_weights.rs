@@ -32,6 +32,24 @@ pub struct Groups {
     pub outputs: usize,
 }
 
+/// One of the linear maps that a parameter holds side by side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PackedMap {
+    /// Its outputs, and so its columns in the parameter.
+    pub outputs: usize,
+    /// How many groups of `[real | imag]` these are, where it is complex.
+    pub groups: usize,
+    pub weight_kind: WeightKind,
+}
+
+impl PackedMap {
+    /// The matrix `[inputs, outputs]` of its stored columns `[stored_rows(inputs), outputs]`. These are its first rows: groups of inputs
+    /// would order the rows otherwise.
+    pub fn matrix(self, stored: Tensor<2>) -> Tensor<2> {
+        self.weight_kind.matrix(stored, Groups { inputs: 1, outputs: self.groups })
+    }
+}
+
 impl WeightKind {
     /// The field of a state that is complex, or not.
     pub fn of(complex: bool) -> Self {

@@ -1,6 +1,6 @@
 //! The feed-forward half of a block.
 
-use crate::complex_weights::{Groups, WeightKind};
+use crate::complex_weights::{Groups, PackedMap, WeightKind};
 use crate::config::FeedForwardKind;
 use crate::resolved::Resolved;
 use burn::module::{Module, Param};
@@ -39,10 +39,11 @@ impl FeedForward {
         }
     }
 
-    /// Outputs of the maps in the first matrix: of gate and up for `SwiGLU`.
-    pub(crate) fn packed_outputs(&self) -> Vec<usize> {
-        let columns = self.input.dims()[1];
-        if self.kind.is_gated() { vec![columns / 2; 2] } else { vec![columns] }
+    /// The maps in the first matrix: gate and up for `SwiGLU`.
+    pub(crate) fn packed_maps(&self) -> Vec<PackedMap> {
+        let count = if self.kind.is_gated() { 2 } else { 1 };
+        let outputs = self.input.dims()[1] / count;
+        vec![PackedMap { outputs, groups: 1, weight_kind: self.weight_kind }; count]
     }
 
     /// The first matrix, `[width, inner]` or `[width, 2 inner]`; where it is complex, gate and up are a group each.

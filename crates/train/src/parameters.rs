@@ -3,6 +3,7 @@
 use burn::tensor::{Gradients, Tensor};
 use longwave_core::{Error, Result};
 use longwave_model::Gpt;
+use longwave_model::complex_weights::PackedMap;
 use longwave_position::parameter::{self, paths};
 
 pub use longwave_position::parameter::{replaced as replace, values};
@@ -20,8 +21,8 @@ pub struct Parameter {
     pub bounds: Option<[f64; 2]>,
     /// The unit that the optimizer measures it in.
     pub unit: f64,
-    /// Of a linear map of a block, `[inputs, outputs]`: the outputs of each of the maps that it packs side by side.
-    pub parts: Option<Vec<usize>>,
+    /// The linear maps of a block that it holds side by side.
+    pub maps: Option<Vec<PackedMap>>,
 }
 
 /// Names and shapes of all parameters, in the order every function here uses.
@@ -35,14 +36,14 @@ pub fn list(model: &Gpt) -> Vec<Parameter> {
         let spec = if of_encoding { specs.next() } else { None };
         let (decays, bounds, unit) =
             spec.map_or((shape.len() >= 2, None, 1.0), |spec| (spec.decays, spec.bounds, spec.unit));
-        Parameter { name: path.join("."), shape, decays, bounds, unit, parts: None }
+        Parameter { name: path.join("."), shape, decays, bounds, unit, maps: None }
     };
     let mut listed: Vec<Parameter> = paths(model).into_iter().map(parameter).collect();
     for (layer, block) in model.blocks.iter().enumerate() {
-        for (map, parts) in block.linear_maps() {
-            let name = format!("blocks.{layer}.{map}");
+        for (path, maps) in block.linear_maps() {
+            let name = format!("blocks.{layer}.{path}");
             if let Some(parameter) = listed.iter_mut().find(|parameter| parameter.name == name) {
-                parameter.parts = Some(parts);
+                parameter.maps = Some(maps);
             }
         }
     }

@@ -20,7 +20,7 @@ pub use rotations::Rotations;
 pub(crate) use route::is_in_blocks;
 pub use route::route_in_words;
 
-use crate::complex_weights::{Groups, WeightKind};
+use crate::complex_weights::{Groups, PackedMap, WeightKind};
 use crate::config::QkNorm;
 use crate::norm::Norm;
 use crate::resolved::Resolved;
@@ -75,7 +75,7 @@ pub struct Attention {
     #[module(skip)]
     eps: f64,
     #[module(skip)]
-    weight_kind: WeightKind,
+    pub(crate) weight_kind: WeightKind,
     #[module(skip)]
     pub(crate) precision: Precision,
 }
@@ -125,10 +125,12 @@ impl Attention {
         }
     }
 
-    /// Outputs of the maps in the packed projection: of queries, keys and values.
-    pub(crate) fn packed_outputs(&self) -> Vec<usize> {
+    /// The maps in the packed projection: of queries, keys and values.
+    pub(crate) fn packed_maps(&self) -> Vec<PackedMap> {
         let Heads { query, key_value, head_dim } = self.heads;
-        vec![query * head_dim, key_value * head_dim, key_value * head_dim]
+        let map =
+            |heads| PackedMap { outputs: heads * head_dim, groups: heads, weight_kind: self.weight_kind };
+        vec![map(query), map(key_value), map(key_value)]
     }
 
     /// The packed projection, `[width, (heads + 2 kv_heads) head_dim]`; where it is complex, every head is a group.

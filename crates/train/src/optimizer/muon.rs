@@ -4,7 +4,7 @@
 //! iteration bring the singular values of `X = u / (|u| + 1e-7)` near 1: `A = X X^T`, `X <- a X + (b A + c A A) X` with
 //! a = 3.4445, b = -4.7750, c = 2.0315. Then `p <- p (1 - r w) - r sqrt(max(1, outputs / inputs)) X`, r its learning rate and w
 //! `train.weight_decay` (Jordan et al. 2024, kellerjordan.github.io/posts/muon, and its code). Queries, keys and values are a matrix
-//! each, and so are gate and up of `SwiGLU`. All other parameters move by [`adamw`](super::adamw): embeddings, head, gains, biases and what
+//! each, and so are gate and up of `SwiGLU`. The matrix of a complex map is the whole one, of which half the rows are stored. All other parameters move by [`adamw`](super::adamw): embeddings, head, gains, biases and what
 //! encodings learn. The code computes the iteration in bf16; here it is f32. The learning rate falls as that of `[train]` does.
 
 use super::adamw::Adamw;
@@ -65,13 +65,13 @@ impl Update for Muon {
     }
 
     fn state(&self, parameter: &Parameter) -> &'static [&'static str] {
-        if parameter.parts.is_some() { &["momentum"] } else { Adamw {}.state(parameter) }
+        if parameter.maps.is_some() { &["momentum"] } else { Adamw {}.state(parameter) }
     }
 
     fn update(&self, moved: Vec<Moved<'_>>, step: &Step) -> Vec<(Tensor<1>, Vec<Tensor<1>>)> {
-        let places: Vec<bool> = moved.iter().map(|moved| moved.parameter.parts.is_some()).collect();
+        let places: Vec<bool> = moved.iter().map(|moved| moved.parameter.maps.is_some()).collect();
         let (matrices, others): (Vec<_>, Vec<_>) =
-            moved.into_iter().partition(|moved| moved.parameter.parts.is_some());
+            moved.into_iter().partition(|moved| moved.parameter.maps.is_some());
         let mut matrices = matrices.into_iter().map(|matrix| self.moved(matrix, step));
         let mut others = Adamw {}.update(others, step).into_iter();
         places
@@ -95,14 +95,14 @@ impl Muon {
         let momentum = state.into_iter().fold(gradient.zeros_like(), |_, kept| kept);
         let momentum = mix(momentum);
         let direction = if self.nesterov { mix(momentum.clone()) } else { momentum.clone() };
-        let shape: [usize; 2] = [parameter.shape[0], parameter.shape[1]];
-        let direction = direction.reshape(shape); // [inputs, outputs]
+        let rows = parameter.shape[0];
+        let direction = direction.reshape([rows, parameter.shape[1]]);
         let mut first = 0;
-        let parts = parameter.parts.iter().flatten().map(|&outputs| {
-            let part = direction.clone().slice_dim(1, first..first + outputs);
-            first += outputs;
-            let factor = (outputs as f64 / shape[0] as f64).max(1.0).sqrt();
-            orthogonalized(part, self.newton_schulz_steps).mul_scalar(factor)
+        let parts = parameter.maps.iter().flatten().map(|map| {
+            let matrix = map.matrix(direction.clone().slice_dim(1, first..first + map.outputs)); // [inputs, outputs]
+            first += map.outputs;
+            let factor = (map.outputs as f64 / matrix.dims()[0] as f64).max(1.0).sqrt();
+            orthogonalized(matrix, self.newton_schulz_steps).slice_dim(0, 0..rows).mul_scalar(factor)
         });
         let parts = Tensor::cat(parts.collect(), 1).reshape([-1]);
         let learning_rate = self.learning_rate * step.share;
@@ -131,10 +131,15 @@ fn orthogonalized(matrix: Tensor<2>, steps: usize) -> Tensor<2> {
 mod tests {
     use super::*;
     use burn::tensor::{Device, TensorData};
+    use longwave_model::complex_weights::{PackedMap, WeightKind};
 
     fn matrix(rows: usize, columns: usize) -> Tensor<2> {
         let numbers: Vec<f32> = (0..rows * columns).map(|i| ((i * 37 % 101) as f32 - 50.0) / 17.0).collect();
         Tensor::from_data(TensorData::new(numbers, [rows, columns]), &Device::flex())
+    }
+
+    fn map(outputs: usize, weight_kind: WeightKind) -> PackedMap {
+        PackedMap { outputs, groups: 1, weight_kind }
     }
 
     fn numbers<const D: usize>(tensor: Tensor<D>) -> Vec<f64> {
@@ -182,6 +187,49 @@ mod tests {
         }
     }
 
+    /// The rows `[A | B]` stand for the map `[[A, B], [-B, A]]`, whose singular values are those that come near 1.
+    #[test]
+    fn a_complex_map_moves_by_an_orthogonal_matrix() {
+        let parameter = Parameter {
+            name: "blocks.0.attention.output".into(),
+            shape: vec![4, 12],
+            decays: true,
+            bounds: None,
+            unit: 1.0,
+            maps: Some(vec![map(12, WeightKind::Complex)]),
+        };
+        let moved = Moved {
+            parameter: &parameter,
+            value: matrix(4, 12).zeros_like().reshape([-1]),
+            gradient: matrix(4, 12).reshape([-1]),
+            state: Vec::new(),
+        };
+        let step = Step {
+            betas: [0.9, 0.95],
+            eps: 1e-8,
+            weight_decay: 0.0,
+            learning_rate: 1e-3,
+            share: 1.0,
+            number: 1,
+            scale: GradientScale::Known(1.0),
+        };
+        let (found, _) = Muon::default().update(vec![moved], &step).remove(0);
+        let found = numbers(found.div_scalar(-0.02 * 1.5f64.sqrt()));
+        let row = |r: usize| -> Vec<f64> {
+            let stored = &found[r % 4 * 12..][..12];
+            if r < 4 {
+                stored.to_vec()
+            } else {
+                stored[6..].iter().map(|b| -b).chain(stored[..6].to_vec()).collect()
+            }
+        };
+        let product = |a: usize, b: usize| row(a).iter().zip(row(b)).map(|(a, b)| a * b).sum::<f64>();
+        let from_identity = |a: usize, b: usize| (product(a, b) - f64::from(u8::from(a == b))).powi(2);
+        let off: f64 = (0..8).flat_map(|a| (0..8).map(move |b| from_identity(a, b))).sum();
+        let of_least = (0.7f64 * 0.7 - 1.0).powi(2);
+        assert!(off / 8.0 < of_least, "the mean of (s^2 - 1)^2 over singular values s is {}", off / 8.0);
+    }
+
     /// Momentum, Nesterov's step, the parts, the factor of the shape and the decay, written out.
     #[test]
     fn a_packed_parameter_moves_part_by_part() {
@@ -191,7 +239,7 @@ mod tests {
             decays: true,
             bounds: None,
             unit: 1.0,
-            parts: Some(vec![8, 2, 2]),
+            maps: Some([8, 2, 2].map(|outputs| map(outputs, WeightKind::Real)).to_vec()),
         };
         let muon = Muon::default();
         let flat = |tensor: Tensor<2>| tensor.reshape([-1]);

@@ -97,7 +97,9 @@ fn every_kind_of_attention_reads_the_same_in_pieces() {
     ];
     for keys in kinds {
         let mut read = 0;
-        for encoding in ["'none'", "'rope'", "'alibi'", "['t5', 'rope']", "'fox'", "'deberta'", "'dape'"] {
+        for encoding in
+            ["'none'", "'rope'", "'alibi'", "['t5', 'rope']", "'fox'", "'shaw'", "'deberta'", "'dape'"]
+        {
             if keys.contains("linear") && !["'none'", "'rope'"].contains(&encoding) {
                 continue;
             }

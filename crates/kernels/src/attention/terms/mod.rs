@@ -18,7 +18,7 @@ pub use counted::CountedVectors;
 pub(super) use gated_slopes::GatedSlopes;
 pub use gated_slopes::SlopeGates;
 pub use network::PairTerms;
-pub use relative::{RelativeVectors, VectorTable};
+pub use relative::{RelativeVectors, VectorTable, add_to_first_channels};
 
 use super::block::pieces::ROWS;
 use super::block::{Operands, Tile};

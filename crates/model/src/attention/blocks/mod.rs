@@ -9,7 +9,7 @@ use super::rotations::Rotations;
 use super::sink::{by_head, scaled, sink};
 use burn::tensor::{Bool, Tensor, TensorData};
 use longwave_kernels::device::constant;
-use longwave_kernels::{Normaliser, Softmax, normalise, repeat_heads, rotate};
+use longwave_kernels::{Normaliser, Softmax, add_to_first_channels, normalise, repeat_heads, rotate};
 use longwave_position::encoding::{Geometry, Heads, LayerInput, PositionMap, QueryBlock, Rows};
 use longwave_position::reading::{AttentionKind, LogN, entropy_factor};
 use longwave_position::{Positions, Reading};
@@ -131,7 +131,7 @@ fn in_blocks<E>(
         }
         let output = given.clone().matmul(v.clone());
         outputs.push(match reading.values(&given, block) {
-            Some(addition) => output + addition,
+            Some(addition) => add_to_first_channels(output, addition),
             None => output,
         });
     }

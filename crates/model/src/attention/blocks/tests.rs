@@ -255,6 +255,32 @@ fn every_kind_of_weights_goes_with_what_is_described() {
     }
 }
 
+/// A learned rest of a stick adds up the weights in a channel of ones, which stands behind those that `shaw` adds to.
+#[test]
+fn values_may_be_wider_than_the_vectors_that_are_added_to_them() {
+    let stick = StickBreaking { attend_current: false, remainder: Remainder::Bias };
+    let reading = reading("'shaw'", LogN::Off).with_attention(AttentionKind::StickBreaking(stick)).unwrap();
+    let reading = with_noise(reading, 6, 0.3);
+    let positions = Positions::range(0..LENGTH);
+    let input = Tensor::zeros([1, LENGTH, HEADS * DIM], &Device::flex().autodiff());
+    let tokens = Tensor::<2, Int>::zeros([1, LENGTH], &input.device());
+    for queries in [0..LENGTH, LENGTH - 1..LENGTH] {
+        let block = QueryBlock { rows: Rows::new(0, &tokens, &positions), queries: &queries, input: &input };
+        let wide = |[q, k, v]: [Tensor<4>; 3]| {
+            let ones = v.ones_like().slice_dim(3, 0..1);
+            [q, k, Tensor::cat(vec![v, ones], 3)]
+        };
+        let found = differentiated(&queries, |qkv| fused(wide(qkv), block, &reading));
+        let expected = differentiated(&queries, |qkv| plain(wide(qkv), block, &reading));
+        for (a, b) in found.iter().zip(&expected) {
+            assert_near(&format!("{queries:?}"), a, b, 3e-5);
+        }
+        let first = differentiated(&queries, |qkv| fused(wide(qkv), block, &reading).slice_dim(3, 0..DIM));
+        let narrow = differentiated(&queries, |qkv| fused(qkv, block, &reading));
+        assert_near(&format!("{queries:?}"), &first[0], &narrow[0], 1e-6);
+    }
+}
+
 #[test]
 fn borders_between_whole_distances() {
     let mut reading = extended("'rope'", "'self_extend'");

@@ -16,6 +16,8 @@ mod queries;
 mod values;
 mod vectors;
 
+pub use values::add_to_first_channels;
+
 use super::{ScoreTerm, Terms};
 use crate::attention::spec::{Shape, Sight};
 use burn::tensor::{Int, Tensor};

@@ -1,4 +1,5 @@
-//! Vectors that are added to values: the weights of a block, summed by bucket, choose among them.
+//! Vectors that are added to values: the weights of a block, summed by bucket, choose among them. Values may have channels after
+//! those of the vectors, which nothing is added to.
 
 use super::VectorTable;
 use super::vectors::{Order, Vectors, collect_rows, spread_rows};
@@ -7,8 +8,19 @@ use crate::attention::spec::{Shape, Sight};
 use crate::attention::terms::{Part, Room, ScoreTerm, TileTerm, of_head};
 use crate::machine::matmul::{Matrix, matmul};
 use crate::op::Any;
+use burn::tensor::ops::PadMode;
 use burn::tensor::{IndexingUpdateOp, Tensor};
 use burn_flex::FlexTensor;
+
+/// `output` `[batch, heads, queries, value_dim]` with an addition to its first channels, or to all of them.
+pub fn add_to_first_channels(output: Tensor<4>, addition: Tensor<4>) -> Tensor<4> {
+    let others = output.dims()[3] - addition.dims()[3];
+    if others == 0 {
+        output + addition
+    } else {
+        output + addition.pad((0, others, 0, 0), PadMode::Constant(0.0))
+    }
+}
 
 #[derive(Clone, Debug)]
 pub(super) struct Values(pub(super) VectorTable);
@@ -19,7 +31,7 @@ impl ScoreTerm for Values {
     }
 
     fn check(&self, sight: &Sight, shape: &Shape) {
-        self.0.check(shape.value_dim, sight, shape);
+        self.0.check(self.0.vectors.dims()[2].min(shape.value_dim), sight, shape);
     }
 
     fn plain_to_output(&self, sight: &Sight, weights: Tensor<4>, output: Tensor<4>) -> Tensor<4> {
@@ -30,7 +42,7 @@ impl ScoreTerm for Values {
             (&weights.device(), weights.dtype()),
         );
         let sums = none.scatter(3, chosen, weights, IndexingUpdateOp::Add);
-        output + sums.matmul(self.0.vectors.clone().unsqueeze::<4>())
+        add_to_first_channels(output, sums.matmul(self.0.vectors.clone().unsqueeze::<4>()))
     }
 
     fn on_cpu<'a>(&'a self, inputs: &'a [FlexTensor], _: f64) -> Box<dyn TileTerm + 'a> {
@@ -77,6 +89,7 @@ impl TileTerm for Vectors {
         let table = collect_rows(tile, self, weights, room);
         let used = table.len() / tile.block.rows;
         let table = Matrix::new(table, tile.block.rows, used, used);
+        let output = output.columns(0, self.width);
         let own = of_head(parts[0], tile, self.size());
         let own = &mut own[self.first(used) * self.width..];
         matmul(own, self.width, true, 1.0, table.transposed(), output);

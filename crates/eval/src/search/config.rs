@@ -20,7 +20,7 @@ pub enum Method {
 #[serde(rename_all = "lowercase")]
 #[schemars(rename = "SearchMetric")]
 pub enum SearchMetric {
-    /// That of the tokens that the block's protocol scores.
+    /// That of the tokens that the block's protocol scores; a task is asked as it was trained.
     #[default]
     Loss,
     /// That of tokens which only the beginning of the text tells: a task's answers, or text that returns at the end of
@@ -41,7 +41,7 @@ pub struct SearchConfig {
     pub length: Option<Tokens>,
     /// Readings that are measured.
     pub budget: usize,
-    /// New readings of a generation, half of them changes and half of them crossings.
+    /// New readings of a generation, half of them changes and half of them crossings; with `longrope2` all are changes.
     pub population: usize,
     /// Best readings that the next generation is made of.
     pub parents: usize,

@@ -100,7 +100,10 @@ impl Search {
         Ok(match self.config.method {
             Method::LongRope => {
                 let highest = (1.25 * STEPS * lengths.scale()).round() as u64;
-                Space::All { highest, length: lengths.length }
+                let mut starts =
+                    model.encodings().iter().filter_map(|encoding| encoding.frequencies()?.start.as_ref());
+                let start = starts.next().map(|start| start.below as usize);
+                Space::All { highest, length: lengths.length, start }
             }
             Method::LongRope2 => {
                 Space::Critical(CriticalBands::new(&frequencies(model)?, lengths.train, lengths.scale())?)

@@ -16,6 +16,8 @@ pub(super) enum Space {
         highest: u64,
         /// Tokens.
         length: usize,
+        /// How many first positions the model reads with frequencies of their own.
+        start: Option<usize>,
     },
     Critical(CriticalBands),
 }
@@ -32,8 +34,9 @@ pub(super) fn generation(
     (0..config.population)
         .map(|index| match space {
             Space::Critical(bands) => bands.mutated(draw(stream).clone(), config.mutation, stream),
-            Space::All { highest, length } if index % 2 == 0 => {
-                mutated(draw(stream).clone(), config.mutation, highest, length, stream)
+            Space::All { highest, length, start } if index % 2 == 0 => {
+                let allowed = first_positions(length, start);
+                mutated(draw(stream).clone(), config.mutation, highest, &allowed, stream)
             }
             Space::All { .. } => {
                 let (a, b) = (draw(stream).clone(), draw(stream).clone());
@@ -44,13 +47,20 @@ pub(super) fn generation(
 }
 
 /// Draws some factors again, and perhaps the number of positions read as trained.
-fn mutated(mut genome: Genome, chance: f64, highest: u64, length: usize, stream: &mut Stream) -> Genome {
+fn mutated(mut genome: Genome, chance: f64, highest: u64, allowed: &[usize], stream: &mut Stream) -> Genome {
     genome.redraw(chance, [STEPS as u64, highest], stream);
     if stream.uniform() < chance {
-        let allowed = FIRST_POSITIONS.iter().filter(|&&n| n < length).count();
-        genome.n_hat = FIRST_POSITIONS[stream.below(allowed as u64) as usize];
+        genome.n_hat = allowed[stream.below(allowed.len() as u64) as usize];
     }
     genome
+}
+
+/// The values of `n_hat` at texts of `length` tokens: where a model has a start of its own, all of it stays or none.
+fn first_positions(length: usize, start: Option<usize>) -> Vec<usize> {
+    match start {
+        Some(start) => vec![0, start],
+        None => FIRST_POSITIONS.into_iter().filter(|&n| n < length).collect(),
+    }
 }
 
 /// Takes every factor from one of two readings.
@@ -72,7 +82,7 @@ mod tests {
         let parent = |factors: Vec<u64>| Genome { factors, n_hat: 4, critical: None };
         let (a, b) = (parent(vec![100, 200, 400]), parent(vec![150, 150, 500]));
         for _ in 0..200 {
-            let child = mutated(a.clone(), 0.5, 500, 16, &mut stream);
+            let child = mutated(a.clone(), 0.5, 500, &first_positions(16, None), &mut stream);
             assert!(
                 child.factors.is_sorted() && child.factors[0] >= 100 && child.factors[2] <= 500,
                 "{child:?}"

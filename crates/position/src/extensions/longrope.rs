@@ -101,9 +101,23 @@ impl FrequencyRule for LongRope {
             .hint("give one factor for each frequency, fastest first: half the rotated dimension"));
         }
         let factor = self.attention_factor.unwrap_or_else(|| attention_factor(scale, lengths.train));
-        let start = Start { below: self.n_hat as f64, inv_freq: old.inv_freq.clone() };
         let scaled = old.map(|i, f| if left_out { f } else { f / factors[i] }).amplified(factor);
-        Ok(Frequencies { start: (self.n_hat > 0).then_some(start), ..scaled })
+        let start = match &old.start {
+            _ if self.n_hat == 0 || left_out => scaled.start.clone(),
+            None => Some(Start { below: self.n_hat as f64, inv_freq: old.inv_freq.clone() }),
+            Some(trained) if trained.below as usize == self.n_hat => Some(trained.clone()),
+            Some(trained) => {
+                let why = format!(
+                    "the model reads its first {} positions with frequencies of their own",
+                    trained.below
+                );
+                return Err(Error::value("n_hat", self.n_hat, why).hint(format!(
+                    "`n_hat = {}` keeps them as they are, and `n_hat = 0` divides them, too",
+                    trained.below
+                )));
+            }
+        };
+        Ok(Frequencies { start, ..scaled })
     }
 }
 
@@ -132,6 +146,29 @@ mod tests {
         assert_eq!(long.inv_freq, [1.0 / 1.5, 0.01 / 4.0]);
         assert!((long.attention_factor - 1.5f64.sqrt()).abs() < 1e-12, "{}", long.attention_factor);
         assert_eq!(long.angles(&[1.0]).collect::<Vec<_>>(), trained.inv_freq, "the first positions stay");
+    }
+
+    /// A model that was trained with it has a start of its own, of other frequencies than those of later positions.
+    #[test]
+    fn a_second_one_keeps_the_start_of_the_first() {
+        let trained = Frequencies::geometric(1e4, 4);
+        let lengths = Lengths { train: 16, length: 64 };
+        let once = longrope().frequencies(&trained, 4.0, lengths).unwrap();
+        let again = |long_factor: Vec<f64>, n_hat: usize| {
+            LongRope { long_factor, n_hat, attention_factor: Some(1.0), ..longrope() }
+                .frequencies(&once, 4.0, lengths)
+        };
+        for n_hat in [0, 2] {
+            assert_eq!(again(vec![1.0, 1.0], n_hat).unwrap(), once, "factors of 1 change nothing");
+        }
+        let at = |n_hat: usize, position: f64| {
+            let angles = again(vec![2.0, 2.0], n_hat).unwrap();
+            angles.angles(&[position]).map(|angle| (angle * 1e6).round() / 1e6).collect::<Vec<_>>()
+        };
+        assert_eq!((at(2, 1.0), at(0, 1.0)), (vec![1.0, 0.01], vec![0.5, 0.005]));
+        assert_eq!((at(2, 3.0), at(0, 3.0)), (vec![1.0, 0.00375], vec![1.0, 0.00375]));
+        let error = again(vec![2.0, 2.0], 4).unwrap_err();
+        assert!(error.message().starts_with("`n_hat = 4`") && error.hint_text().is_some(), "{error}");
     }
 
     #[test]

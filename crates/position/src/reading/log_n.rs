@@ -100,6 +100,11 @@ impl LogN {
     pub fn is_learned(self) -> bool {
         matches!(self, Self::Learned { .. } | Self::Adaptive { .. })
     }
+
+    /// Whether what is learned has biases (`model.log_n_bias`).
+    pub(crate) fn has_bias(self) -> bool {
+        matches!(self, Self::Learned { bias: true, .. } | Self::Adaptive { bias: true, .. })
+    }
 }
 
 /// What multiplies the logits of rows `[.., queries, keys]` that have these probabilities, `[.., queries, 1]`: with H the entropy of a row

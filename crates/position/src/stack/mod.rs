@@ -20,7 +20,7 @@ use crate::encodings::{self, Encoding, EncodingConfig};
 use crate::init::Init;
 use crate::layout::TextLayout;
 use crate::reading::{
-    AdaptiveLogN, LayerEncoding, LayerReading, LearnedLogN, LogN, LogNKind, Mask, Reading, Temperature,
+    AdaptiveLogN, LayerEncoding, LayerReading, LearnedLogN, LogN, Mask, Reading, Temperature,
 };
 use crate::tokens::{Lengths, Tokens};
 use entry::{StackEntry, StackEntryKeys, listed};
@@ -233,14 +233,7 @@ impl PositionConfig {
             }
             let keys = &entry.keys;
             let window = entry.window(&section, train_length)?;
-            let log_n = match (keys.log_n, log_n) {
-                (None, of_model)
-                | (Some(LogNKind::Adaptive), of_model @ LogN::Adaptive { from_input: true, .. }) => of_model,
-                (Some(kind), LogN::Learned { bias, .. }) if matches!(kind, LogNKind::Learned(_)) => {
-                    kind.of(train_length, bias)
-                }
-                (Some(kind), _) => kind.of(train_length, false),
-            };
+            let log_n = keys.log_n.map_or(log_n, |kind| kind.of(train_length, log_n.has_bias()));
             for (local, &layer) in own.iter().enumerate() {
                 let places = (encodings.len()..).take(built.len());
                 layers[layer] = Some(LayerReading {
@@ -263,6 +256,10 @@ impl PositionConfig {
         }
         // Every layer is that of one entry.
         let mut layers: Vec<LayerReading> = layers.into_iter().flatten().collect();
+        if log_n.has_bias() && !layers.iter().any(|layer| layer.log_n.has_bias()) {
+            let why = format!("every entry of `{section}` has a `log_n` without one");
+            return Err(Error::value("model.log_n_bias", true, why).hint("leave it out"));
+        }
         let learned = learned_log_n(&mut layers, dimensions, init);
         let adaptive = adaptive_log_n(&mut layers, &encodings, dimensions, init)?;
         let mut reading = Reading::new(

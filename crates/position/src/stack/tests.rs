@@ -112,6 +112,29 @@ fn a_pattern_repeats_over_the_depth() {
     assert_eq!(reading.encodings().len(), 2);
 }
 
+/// `model.log_n_bias` is about every layer whose scaling can have a bias, also where `model.log_n` is another kind.
+#[test]
+fn entries_that_learn_their_scaling_have_the_bias_of_the_model() {
+    let sizes = Dimensions { train_length: 8, ..testing::dimensions() };
+    let biases = |of_model: LogN, entries: [&str; 2]| {
+        let entries = entries.map(|log_n| format!("{{ kind = 'rope', log_n = {log_n} }}")).join(", ");
+        let reading =
+            testing::reading(&format!("{{ kind = 'mixed', layers = [{entries}] }}"), &sizes, of_model)?;
+        Ok::<_, Error>(reading.layers()[..2].iter().map(|layer| layer.log_n.has_bias()).collect::<Vec<_>>())
+    };
+    for bias in [true, false] {
+        let learned = LogN::Learned { row: 0, bias, scale_bias: false };
+        let adaptive = LogN::Adaptive { row: 0, from_input: true, bias };
+        for of_model in [learned, adaptive] {
+            assert_eq!(biases(of_model, ["'learned'", "'adaptive'"]).unwrap(), [bias; 2], "{of_model:?}");
+            assert_eq!(biases(of_model, ["'learned'", "'power'"]).unwrap(), [bias, false], "{of_model:?}");
+        }
+    }
+    let error =
+        biases(LogN::Learned { row: 0, bias: true, scale_bias: false }, ["false", "true"]).unwrap_err();
+    assert!(error.message().starts_with("`model.log_n_bias = true`"), "{error}");
+}
+
 #[test]
 fn what_is_read_is_written() {
     for text in [

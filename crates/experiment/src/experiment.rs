@@ -107,6 +107,11 @@ impl<'a> Experiment<'a> {
         Ok(self)
     }
 
+    /// Identifies the text or task that it is trained on.
+    pub fn content_hash(&self) -> &str {
+        self.dataset.content_hash()
+    }
+
     /// Trains what is left, measures what is missing, and gives the rows of all that the config asks for.
     ///
     /// # Errors

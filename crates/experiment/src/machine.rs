@@ -66,4 +66,9 @@ impl Machine {
         let repeatable = driver.is_none().then_some(true);
         Ok(Self { device, device_name: name, driver, repeatable, threads: rayon::current_num_threads() })
     }
+
+    /// `cpu` or `gpu`: what decides how results round.
+    pub fn kind(&self) -> &'static str {
+        if self.driver.is_none() { "cpu" } else { "gpu" }
+    }
 }

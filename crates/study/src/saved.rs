@@ -6,7 +6,7 @@ use crate::plan::Plan;
 use longwave_core::config::read;
 use longwave_core::{Error, Result, file, written};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -35,15 +35,13 @@ struct Written {
 }
 
 pub fn save(folder: &Path, study: &Study, plan: &Plan) -> Result<()> {
-    let mut keys: Vec<&str> = plan.jobs().map(|(_, job)| job.key.as_str()).collect();
-    keys.sort_unstable();
-    keys.dedup();
+    let keys = keys_of(plan);
     file::write(&folder.join(KEYS), written::json_lines("the keys of the study", &keys)?.as_bytes())?;
     let store = std::path::absolute(&study.store).map_err(|error| Error::io("find", &study.store, &error))?;
     let saved = Written {
         format: FORMAT,
         device: plan.device.clone(),
-        store_from_here: from_here(folder, &store).map(|path| path.to_string_lossy().into_owned()),
+        store_from_here: way(folder, &store),
         store: store.to_string_lossy().into_owned(),
         study: study.source.document.clone(),
         base: study.source.base.clone(),
@@ -53,12 +51,16 @@ pub fn save(folder: &Path, study: &Study, plan: &Plan) -> Result<()> {
     file::write(&folder.join(FILE), text.as_bytes())
 }
 
-/// The way from a folder to a store, where both are below the working folder.
-fn from_here(folder: &Path, store: &Path) -> Option<PathBuf> {
+fn keys_of(plan: &Plan) -> Vec<String> {
+    plan.jobs().map(|(_, job)| job.key.clone()).collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// The way from one folder to another, where both are below the working folder.
+pub(crate) fn way(from: &Path, to: &Path) -> Option<String> {
     let project = std::env::current_dir().ok()?;
-    let folder = std::path::absolute(folder).ok()?;
-    let up = folder.strip_prefix(&project).ok()?.components().map(|_| "..");
-    Some(up.collect::<PathBuf>().join(store.strip_prefix(&project).ok()?))
+    let [from, to] = [std::path::absolute(from).ok()?, std::path::absolute(to).ok()?];
+    let up = from.strip_prefix(&project).ok()?.components().map(|_| "..");
+    Some(up.collect::<PathBuf>().join(to.strip_prefix(&project).ok()?).to_string_lossy().into_owned())
 }
 
 /// The keys of the runs that the study of a folder had when it ran or was collected last; none where it did neither.
@@ -66,6 +68,8 @@ pub fn keys(folder: &Path) -> Result<Vec<String>> {
     let path = folder.join(KEYS);
     match path.try_exists() {
         Ok(true) => {}
+        // They follow from the plan.
+        Ok(false) if folder.join(FILE).is_file() => return Ok(keys_of(&load(folder)?.1)),
         Ok(false) => return Ok(Vec::new()),
         // A file that lies among the studies, such as `.DS_Store`, is none.
         Err(error) if error.kind() == ErrorKind::NotADirectory => return Ok(Vec::new()),
@@ -136,6 +140,9 @@ mod tests {
         assert_eq!(folder_of(&folder.path().join("report")), Some(folder.path().to_owned()));
         assert_eq!(folder_of(&folder.path().join("tasks")), None);
         assert_eq!(keys(folder.path()).unwrap().len(), 4);
+        let written = keys(folder.path()).unwrap();
+        std::fs::remove_file(folder.path().join(KEYS)).unwrap();
+        assert_eq!(keys(folder.path()).unwrap(), written, "they follow from the plan");
         assert_eq!(keys(&folder.path().join("nowhere")).unwrap(), [""; 0]);
         assert_eq!(keys(&folder.path().join(FILE)).unwrap(), [""; 0], "a file is no study");
         std::fs::write(folder.path().join(KEYS), "[").unwrap();

@@ -80,7 +80,7 @@ fn list(store: &Store) -> Result<()> {
 
 /// In a word, what the last line of the run's journal says, or that a process works on it.
 fn state(store: &Store, key: &str) -> Result<String> {
-    if store.try_lock(key)?.is_none() {
+    if store.is_locked(key)? {
         return Ok("running".to_owned());
     }
     Ok(match store.journal_lines(key)?.last().map(|entry| entry.event.as_str()) {
@@ -111,11 +111,13 @@ fn prune(store: &Store, yes: bool) -> Result<()> {
         status("every run belongs to a study");
         return Ok(());
     }
-    for study in gone(store)? {
-        status(&format!(
-            "warning: the study `{}` ran in this store and is not there any more: its runs count as those of no study",
-            study.display()
-        ));
+    for (study, record) in gone(store)? {
+        let why = format!("the study `{}` ran in this store and is not there any more", study.display());
+        if yes {
+            let hint = format!("bring it back, or delete `{}` if it is gone for good", record.display());
+            return Err(Error::failed(format!("{why}: its runs would be removed, too")).hint(hint));
+        }
+        status(&format!("warning: {why}: its runs count as those of no study"));
     }
     let mut text = String::new();
     for key in &unused {
@@ -154,7 +156,7 @@ fn folders(store: &Store) -> Result<Vec<PathBuf>> {
         let entries = std::fs::read_dir(&beside).map_err(|error| Error::io("list", &beside, &error))?;
         folders.extend(entries.filter_map(std::result::Result::ok).map(|entry| entry.path()));
     }
-    for recorded in store.studies_recorded()? {
+    for (recorded, _) in store.studies_recorded()? {
         if folders.iter().all(|known| real(known) != real(&recorded)) {
             folders.push(recorded);
         }
@@ -163,12 +165,12 @@ fn folders(store: &Store) -> Result<Vec<PathBuf>> {
     Ok(folders)
 }
 
-/// The studies that ran in the store and are not where they were. Whoever removes one beside the store has done with it; one elsewhere may
-/// have moved, or lie on a disk that is not there now.
-fn gone(store: &Store) -> Result<Vec<PathBuf>> {
+/// The studies that ran in the store and are not where they were, with what recorded them. Whoever removes one beside the store has done with
+/// it; one elsewhere may have moved, or lie on a disk that is not there now.
+fn gone(store: &Store) -> Result<Vec<(PathBuf, PathBuf)>> {
     let beside = real(&studies(store.folder()));
-    let is_gone =
-        |folder: &PathBuf| !folder.exists() && folder.parent().is_none_or(|parent| real(parent) != beside);
+    let is_beside = |folder: &Path| folder.parent().is_some_and(|parent| real(parent) == beside);
+    let is_gone = |(folder, _): &(PathBuf, PathBuf)| !folder.exists() && !is_beside(folder);
     Ok(store.studies_recorded()?.into_iter().filter(is_gone).collect())
 }
 

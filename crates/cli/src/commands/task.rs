@@ -123,7 +123,11 @@ fn work(task: &StudyTask, job: &Job, device: DeviceChoice, store: &Store) -> Res
     if let Some(from) = task.from.as_ref().map(|key| store.run(key)).filter(|from| from.is_dir()) {
         experiment = experiment.going_on_from(&from)?;
     }
+    // A text may have changed since the study was planned, and while this one trained.
+    let (content_hash, kind) = (experiment.content_hash().to_owned(), machine.kind());
+    job.check_planned(&content_hash, kind)?;
     let rows = experiment.complete(&mut terminal)?;
+    job.check_planned(&content_hash, kind)?;
     store.finish(job, &rows)?;
     store.forget_failure(job)
 }

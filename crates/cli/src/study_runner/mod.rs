@@ -21,7 +21,6 @@ use budget::Budget;
 use clap::{Args, ValueEnum};
 use estimate::Opened;
 use longwave_core::{Error, Result, file};
-use longwave_data::files_hash;
 use longwave_experiment::Config;
 use longwave_kernels::DeviceChoice;
 use longwave_report::Format;
@@ -30,7 +29,7 @@ use longwave_study::document::studies;
 use longwave_study::plan::Content;
 use longwave_study::{Plan, Store, Study, Work, declared, judge, ranking, saved};
 use std::cell::RefCell;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// The most evaluations that do not apply and are printed; `study.md` has all.
 const MOST_LEFT_OUT: usize = 20;
@@ -179,8 +178,7 @@ pub(crate) fn perform(study: &Study, options: &Options) -> Result<()> {
     let mut corpora = Opened::default();
     let mut plan = Plan::new(study, kind, &mut |content| match content {
         Content::Data(config) => corpora.open(config),
-        Content::Corpus(config, corpus) => files_hash(config, corpus),
-        Content::KeyTokens(path) => file::read(Path::new(path)).map(|bytes| file::sha256_of(&bytes)),
+        other => other.hash_of_files(),
     });
     warn(plan.jobs().flat_map(|(_, job)| &job.config.warnings));
     plan.check()?;

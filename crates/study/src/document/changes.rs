@@ -57,10 +57,11 @@ fn assign_one(
 }
 
 /// What a run of a study takes from elsewhere cannot be changed by `[set]`.
-pub(super) fn check_set(changes: &Table, has_evaluations: bool) -> Result<()> {
+pub(super) fn check_set(changes: &Table, [has_evaluations, has_stages]: [bool; 2]) -> Result<()> {
     let ignored = [
         ("seed", true, "every run has one of `seeds`; write `seeds = [3]`"),
         ("name", true, "runs are named after their content; `name` above `[set]` is the study's"),
+        ("stage", has_stages, "the study has `[[stage]]` of its own; change it there"),
         ("evaluate", has_evaluations, "the study has `[[evaluate]]` of its own; change it there"),
     ];
     for (key, is_ignored, hint) in ignored {

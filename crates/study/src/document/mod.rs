@@ -176,7 +176,7 @@ impl Study {
         if top.devices.is_empty() {
             return Err(Error::value("devices", "[]", "there must be a device").hint("use [\"cpu\"]"));
         }
-        check_set(&changes, given)?;
+        check_set(&changes, [given, stages.is_some()])?;
         let mut base = read_base(&top.base)?;
         let source = Source { document: written, base: base.clone() };
         merge(&mut base, &changes);

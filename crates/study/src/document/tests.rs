@@ -63,6 +63,8 @@ fn a_changed_key_leaves_the_rest_of_the_base_s_evaluations() {
 fn nothing_that_is_set_is_undone_in_silence() {
     let axis =
         "[[axis]]\nkey = \"position\"\nvalues = [\"rope\", { kind = \"alibi\", slopes = \"linear\" }]\n";
+    let stages = "set.stage = [{ length = 64, steps = 7 }]\n[[stage]]\nlength = 64\nsteps = 3\n";
+    assert!(message(stages).starts_with("`set.stage = "), "{}", message(stages));
     let within = message(&format!("[set]\nposition.base = 500\n{axis}"));
     assert!(
         within.starts_with("`set.position.base = 500` is not allowed: the axis `position` sets it"),

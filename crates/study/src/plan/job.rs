@@ -1,12 +1,12 @@
 //! The work of a planned run, and what identifies it.
 
-use longwave_core::file::sha256_of;
-use longwave_core::{Error, Result, canonical};
-use longwave_data::DataConfig;
-use longwave_eval::row;
+use longwave_core::{Error, Result, canonical, file};
+use longwave_data::{DataConfig, files_hash};
+use longwave_eval::{EvaluateConfig, row};
 use longwave_experiment::Config;
 use longwave_train::{RunConfig, checkpoint};
 use serde_json::json;
+use std::path::Path;
 use toml::Table;
 
 /// The version of a run's identity: raised when the same config would be kept in another form, or trained to other
@@ -26,6 +26,35 @@ impl Job {
     /// Key and evaluation, which identify the work: equal work is done once.
     pub fn id(&self) -> (String, String) {
         (self.key.clone(), self.evaluation.clone())
+    }
+
+    /// Checks that it is still the work that was planned: on this kind of device, with this content of `[data]`, and with what its evaluations
+    /// read now. Else its results would be filed as those of another text.
+    ///
+    /// # Errors
+    /// It is other work.
+    pub fn check_planned(&self, content_hash: &str, device: &str) -> Result<()> {
+        let run = &self.config.run;
+        let hash = run.hash(content_hash)?;
+        if let Some(planned) = ["cpu", "gpu"].into_iter().find(|kind| key_of(run, &hash, kind) == self.key)
+            && planned != device
+        {
+            let why = format!("the study was planned for a {planned}, and this machine would use a {device}");
+            return Err(Error::usage(why)
+                .hint("name it in `devices` of the study: results of the two round differently"));
+        }
+        let changed = |what: &str| {
+            Error::failed(format!("{what} changed after the study was planned"))
+                .hint("run the study again: it plans with what is there now")
+        };
+        if key_of(run, &hash, device) != self.key {
+            return Err(changed(&format!("the text of `data.corpus = \"{}\"`", run.data.corpus)));
+        }
+        let read = Content::besides(&self.config).into_iter().map(Content::hash_of_files);
+        if evaluation_of(&self.config, &read.collect::<Result<Vec<_>>>()?)? != self.evaluation {
+            return Err(changed("a text or a file that `evaluate` names"));
+        }
+        Ok(())
     }
 }
 
@@ -63,7 +92,28 @@ pub enum Content<'a> {
     KeyTokens(&'a str),
 }
 
-impl Content<'_> {
+impl<'a> Content<'a> {
+    /// What the evaluations of a config read besides its own text.
+    pub(super) fn besides(config: &'a Config) -> Vec<Self> {
+        let of = |block: &'a EvaluateConfig| {
+            let corpus = block.corpus.as_deref().map(|corpus| Self::Corpus(&config.run.data, corpus));
+            [corpus, block.key_tokens.as_deref().map(Self::KeyTokens)]
+        };
+        config.evaluate().iter().flat_map(of).flatten().collect()
+    }
+
+    /// Identifies the files that hold it.
+    ///
+    /// # Errors
+    /// One cannot be read.
+    pub fn hash_of_files(self) -> Result<String> {
+        match self {
+            Self::Data(data) => files_hash(data, &data.corpus),
+            Self::Corpus(data, corpus) => files_hash(data, corpus),
+            Self::KeyTokens(path) => file::read(Path::new(path)).map(|bytes| file::sha256_of(&bytes)),
+        }
+    }
+
     pub(crate) fn name(self) -> String {
         match self {
             Self::Data(data) => data_text(data),
@@ -91,5 +141,5 @@ pub(crate) fn data_text(data: &DataConfig) -> String {
 }
 
 fn short_hash(value: serde_json::Value) -> String {
-    sha256_of(canonical::text(value).as_bytes())[..16].to_owned()
+    file::sha256_of(canonical::text(value).as_bytes())[..16].to_owned()
 }

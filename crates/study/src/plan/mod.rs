@@ -259,15 +259,7 @@ impl Expansion<'_, '_> {
 
     /// The hashes of the texts and files that the evaluations of a config read besides its own text.
     fn read_besides(&mut self, config: &Config) -> Result<Vec<String>> {
-        let mut read = Vec::new();
-        for block in config.evaluate() {
-            let corpus = block.corpus.as_deref().map(|corpus| Content::Corpus(&config.run.data, corpus));
-            let key_tokens = block.key_tokens.as_deref().map(Content::KeyTokens);
-            for content in [corpus, key_tokens].into_iter().flatten() {
-                read.push(self.content(content)?);
-            }
-        }
-        Ok(read)
+        Content::besides(config).into_iter().map(|content| self.content(content)).collect()
     }
 
     /// The work of one seed; `hash` is that of its config.

@@ -9,11 +9,12 @@
 //! | `state/KEY.journal.jsonl` | one line for each beginning and end of work on the run |
 //! | `state/KEY-EVALUATION.failed.json` | why the work failed |
 //! | `state/KEY.log` | what the working processes wrote to stderr |
-//! | `state/study-HASH.path` | the folder of a study that lies elsewhere than beside the store |
+//! | `state/study-HASH.path` | the folder of a study, and the way there from the store |
 //!
 //! A run is finished if its rows are there, and only then.
 
 use crate::plan::job::Job;
+use crate::saved;
 use longwave_core::file::fault;
 use longwave_core::{Error, Result, clock, file, line_count};
 use longwave_eval::{ResultRow, row};
@@ -181,6 +182,21 @@ impl Store {
         file::remove(&self.failure_path(job))
     }
 
+    /// Whether a process works on a run. Nothing is written: a store may be read-only.
+    pub fn is_locked(&self, key: &str) -> Result<bool> {
+        let path = self.state(&format!("{key}.lock"));
+        let failed = |error: &std::io::Error| Error::io("read", &path, error);
+        match File::open(&path) {
+            Ok(file) => match file.try_lock_shared() {
+                Ok(()) => Ok(false),
+                Err(TryLockError::WouldBlock) => Ok(true),
+                Err(TryLockError::Error(error)) => Err(failed(&error)),
+            },
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(failed(&error)),
+        }
+    }
+
     /// Takes the right to work on a run; `None` while another process has it.
     ///
     /// The system releases the lock when its holder ends, however it ends.
@@ -256,17 +272,25 @@ impl Store {
         Ok(names)
     }
 
-    /// Records the folder of a study, which need not lie beside the store, so that its runs are not pruned.
+    /// Records the folder of a study, which need not lie beside the store, so that its runs are not pruned: where it is, and the way there,
+    /// since a project may be moved or copied.
     pub fn note_study(&self, folder: &Path) -> Result<()> {
         let failed = |error: std::io::Error| Error::io("find", folder, &error);
         let path = std::path::absolute(folder).map_err(failed)?.to_string_lossy().into_owned();
         let name = format!("study-{}.path", &file::sha256_of(path.as_bytes())[..16]);
-        file::write(&self.state(&name), path.as_bytes())
+        let way = saved::way(&self.folder, folder).map(|way| format!("\n{way}")).unwrap_or_default();
+        file::write(&self.state(&name), format!("{path}{way}").as_bytes())
     }
 
-    /// The folders that [`Store::note_study`] recorded.
-    pub fn studies_recorded(&self) -> Result<Vec<PathBuf>> {
-        let read = |name: &String| Ok(PathBuf::from(file::read_text(&self.state(name))?));
+    /// The folders that [`Store::note_study`] recorded, each with the file that says so.
+    pub fn studies_recorded(&self) -> Result<Vec<(PathBuf, PathBuf)>> {
+        let read = |name: &String| {
+            let record = self.state(name);
+            let text = file::read_text(&record)?;
+            let (path, way) = text.split_once('\n').unwrap_or((&text, ""));
+            let moved = Some(self.folder.join(way)).filter(|folder| !way.is_empty() && folder.is_dir());
+            Ok((moved.unwrap_or_else(|| PathBuf::from(path)), record))
+        };
         self.states(".path")?.iter().map(read).collect()
     }
 

@@ -109,5 +109,12 @@ fn studies_recorded_are_known() {
     let elsewhere = folder.path().join("elsewhere");
     store.note_study(&elsewhere).unwrap();
     store.note_study(&elsewhere).unwrap();
-    assert_eq!(store.studies_recorded().unwrap(), [elsewhere]);
+    let [(found, record)] = &store.studies_recorded().unwrap()[..] else { panic!("it is recorded once") };
+    assert_eq!(found, &elsewhere);
+    // Moved with the store, it is found from there.
+    fs::create_dir(folder.path().join("moved")).unwrap();
+    fs::write(record, "/nowhere/moved\n../moved").unwrap();
+    assert_eq!(store.studies_recorded().unwrap()[0].0, store.folder().join("../moved"));
+    fs::write(record, "/nowhere/moved\n../away").unwrap();
+    assert_eq!(store.studies_recorded().unwrap()[0].0, Path::new("/nowhere/moved"));
 }

@@ -160,6 +160,36 @@ fn a_launchers_task_waits_for_the_run_that_another_process_has() {
     assert!(store.is_measured(&key), "it did the work");
 }
 
+/// What it trained would be filed as a run on the text that was planned.
+#[test]
+fn a_task_whose_text_changed_after_the_plan_is_refused() {
+    let other = "\n[[evaluate]]\nlengths = [32]\ncorpus = \"other.txt\"\n";
+    let project = project(&format!("{STUDY}{other}").replace("seeds = 2", "seeds = 1"));
+    project.write("other.txt", &project.text("corpus/test/0.txt"));
+    study(&project, &["--launcher", "command", "--template", "true {command}"]).done();
+    let mut tasks = std::fs::read_dir(project.path("runs/studies/two/tasks")).unwrap();
+    let path = tasks.next().unwrap().unwrap().path();
+    let key = path.file_name().unwrap().to_str().unwrap()[..16].to_owned();
+    for (name, told) in [
+        (
+            "corpus/train/new.txt",
+            "the text of `data.corpus = \"corpus\"` changed after the study was planned",
+        ),
+        ("other.txt", "a text or a file that `evaluate` names changed after the study was planned"),
+    ] {
+        let before = project.exists(name).then(|| project.text(name));
+        project.write(name, &format!("{} and more", project.text("corpus/test/0.txt")));
+        project.run(&["task", path.to_str().unwrap()]).refuses(1, &[told, "hint: run the study again"]);
+        assert!(!store(&project).is_measured(&key), "{name}");
+        match before {
+            Some(text) => project.write(name, &text),
+            None => std::fs::remove_file(project.path(name)).unwrap(),
+        }
+    }
+    project.ok(&["task", path.to_str().unwrap()]);
+    assert!(store(&project).is_measured(&key), "the text is back");
+}
+
 #[test]
 fn a_launchers_command_gives_the_same_numbers() {
     let local = project(STUDY);
@@ -231,7 +261,7 @@ fn seeds_without_a_file_and_what_the_store_tells() {
     let kept = project.ok(&["runs", "prune", "--yes"]);
     assert!(kept.stderr.contains("every run belongs to a study"), "{}", kept.stderr);
     // A study whose folder is elsewhere keeps its runs as well.
-    std::fs::remove_file(project.path("runs/studies/small-seeds/plan.json")).unwrap();
+    std::fs::remove_dir_all(project.path("runs/studies/small-seeds")).unwrap();
     project.write("two.toml", "name = \"two\"\nbase = \"small.toml\"\nseeds = 2");
     study(&project, &["--out", "elsewhere"]).done();
     let kept = project.ok(&["runs", "prune", "--yes"]);
@@ -239,6 +269,11 @@ fn seeds_without_a_file_and_what_the_store_tells() {
     assert!(project.ok(&["runs"]).stdout.contains("elsewhere"));
     std::fs::remove_dir_all(project.path("elsewhere")).unwrap();
     assert!(project.ok(&["runs", "prune"]).stderr.contains("nothing is removed"));
+    // It may have moved, or lie on a disk that is not there now.
+    let refused = project.run(&["runs", "prune", "--yes"]).refused(1);
+    assert!(refused.contains("elsewhere` ran in this store and is not there any more"), "{refused}");
+    let record = refused.split('`').find(|word| word.ends_with(".path")).unwrap();
+    std::fs::remove_file(project.path(record)).unwrap();
     assert!(project.ok(&["runs", "prune", "--yes"]).stdout.contains("removed"));
     assert!(Store::new(&project.path("runs/store")).keys().unwrap().is_empty());
 }

@@ -19,7 +19,7 @@ pub enum Sampling {
     Shuffled,
     /// The stream is cut into as many lanes as a batch has rows; row r reads its lane from the beginning,
     /// each step where the one before ended, and begins again once no whole window is left. Every row
-    /// continues the row of the step before, as a memory needs.
+    /// continues the row of the step before, as a memory needs. Steps of earlier stages count.
     Sequential,
 }
 

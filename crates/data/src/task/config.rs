@@ -50,7 +50,7 @@ pub struct TaskConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offset: Option<usize>,
     /// `passkey`, `needle`, `assoc_recall`: where what is asked for stands, from 0 (at the beginning) to 1 (just before the
-    /// question). Default: anywhere, each place equally likely.
+    /// question) of the text between; `distractors` at the same place follow it. Default: anywhere, each place equally likely.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub depth: Option<f64>,
     /// `needle`: other keys with digits of their own. Each key then has a name, a capital letter: `..#K4..#B7..#K4`.

@@ -7,6 +7,7 @@ use longwave_core::config::read;
 use longwave_core::file::{existing_folder, holds_leftovers_only, make_folders, sha256};
 use longwave_core::{Error, Result};
 use longwave_data::{Dataset, Note};
+use longwave_eval::block::Checkpoints;
 use longwave_eval::diagnostics::{Explained, explain};
 use longwave_eval::key_choice::{Choice, choose};
 use longwave_eval::measure::Progress;
@@ -250,8 +251,13 @@ impl<'a> TrainedRun<'a> {
                 continue;
             }
             if is_last {
-                // A training that its patience ended has not come to all of them.
-                let steps = evaluation.steps(&kept)?.into_iter().filter(|step| *step < self.weights.step);
+                // A training that its patience ended has not come to all of them, and an imported one has its end alone.
+                let is_all = evaluation.block.checkpoints == Checkpoints::All;
+                let is_there = |step: &u64| {
+                    *step < self.weights.step
+                        && (!is_all || self.run.checkpoint(CheckpointId::Step(*step)).exists())
+                };
+                let steps = evaluation.steps(&kept)?.into_iter().filter(is_there);
                 readings.extend(steps.map(|step| (evaluation, Some(CheckpointId::Step(step)))));
             }
             readings.push((evaluation, None));

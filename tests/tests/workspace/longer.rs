@@ -237,6 +237,22 @@ fn the_best_weights_of_before_are_read_after() {
     assert!(outcome.stdout.contains(&format!("\"step\":{best}")), "{}", outcome.stdout);
 }
 
+/// Step 10 of 8 steps and a stage is a step of the stage; of 12 steps it is one of the first, which nothing kept.
+#[test]
+fn kept_steps_that_are_of_another_stage_now_are_not_read() {
+    let project = Project::new();
+    let stage = "stage=[{ length = 64, steps = 4, keep_checkpoints = [2] }]";
+    let changes = |steps| set(&[steps, "train.keep_checkpoints=[4]", stage, "evaluate=[]"]);
+    project.train(&changes("train.steps=8"));
+    let read = |step: &str| {
+        project.run(&["eval", RUN, "--checkpoint", step, "--lengths", "L", "--extend", "direct"])
+    };
+    read("step-10").done();
+    project.train(&[&changes("train.steps=12")[..], &["--resume"]].concat());
+    read("step-4").done();
+    read("step-10").refuses(1, &["step-10.safetensors` was trained as "]);
+}
+
 /// Tables and differences are of one model: rows of the end that a run had before stay in its files alone.
 #[test]
 fn what_was_measured_before_a_run_was_made_longer_is_left_out_and_named() {

@@ -184,7 +184,10 @@ impl Run {
             let last = Checkpoint::load(&last)?;
             let step = checkpoint.meta.step;
             let is_before = match which {
-                CheckpointId::Step(kept) => step == kept,
+                // With fewer steps before it, a stage has left checkpoints of steps that are another stage's now.
+                CheckpointId::Step(kept) => {
+                    step == kept && checkpoint.meta.stage() == self.config.stage_of(step)
+                }
                 CheckpointId::Best => last.meta.best.is_some_and(|best| best.step == step),
                 CheckpointId::Stage(stage) => {
                     stage < self.config.last_stage() && step == self.config.steps_before(stage + 1)

@@ -5,9 +5,11 @@ use crate::plan::{Job, Plan};
 use longwave_core::{Error, Result};
 use longwave_data::DataConfig;
 use longwave_eval::plan::truncate;
+use longwave_eval::text::Material;
 use longwave_eval::{EvaluateConfig, ResolvedEvaluate};
 use longwave_experiment::Config;
 use longwave_model::size::training_flops;
+use longwave_train::RunConfig;
 use std::collections::HashMap;
 
 /// What runs read: their corpora and tasks, and other text that evaluations name.
@@ -55,7 +57,7 @@ impl Cost {
 /// `corpora` is called once for each different `[data]` and evaluation.
 pub fn costs(plan: &Plan, corpora: &mut dyn Corpora) -> Vec<Option<Cost>> {
     let mut known: Vec<(&DataConfig, Option<usize>)> = Vec::new();
-    let mut readings: HashMap<(usize, usize, &str), Option<Readings>> = HashMap::new();
+    let mut readings: HashMap<(usize, usize, &str), Option<Vec<Reading>>> = HashMap::new();
     plan.runs
         .iter()
         .map(|run| {
@@ -104,63 +106,88 @@ pub fn check_texts(plan: &Plan, runs: &[usize], corpora: &mut dyn Corpora) -> Re
     Ok(())
 }
 
-type Readings = Vec<(usize, f64)>;
+/// What evaluations of a job read at a length.
+#[derive(Clone, Copy, Debug)]
+struct Reading {
+    length: usize,
+    tokens: f64,
+    /// The tokens that are scored: the head is computed for these alone.
+    targets: f64,
+}
 
-/// Tokens read at each length, over all evaluations of a job.
-fn readings_of(job: &Job, corpora: &mut dyn Corpora) -> Option<Readings> {
+impl Reading {
+    fn of(length: usize, plan: &longwave_eval::Plan, times: usize) -> Self {
+        let [tokens, targets] = [plan.tokens_read(), plan.targets()].map(|count| (count * times) as f64);
+        Self { length, tokens, targets }
+    }
+}
+
+fn readings_of(job: &Job, corpora: &mut dyn Corpora) -> Option<Vec<Reading>> {
     let mut readings = Vec::new();
     let kept = job.config.run.kept_steps();
     for evaluation in job.config.evaluations() {
         let block = &evaluation.block;
         // Each checkpoint is read alike.
         let checkpoints = evaluation.steps(&kept).ok()?.len() + 1;
-        let before = readings.len();
         let mut plan =
             |block: &ResolvedEvaluate, length| corpora.windows(&job.config.run.data, block, length).ok();
         let trials = evaluation.pending.values().map(|sweep| sweep.trials(block));
         let reported = (block.clone(), evaluation.extensions.len() + evaluation.pending.len());
         for (block, times) in std::iter::once(reported).chain(trials) {
+            for block in block.variants() {
+                for &length in &block.lengths {
+                    readings.push(Reading::of(length, &plan(&block, length)?, times * checkpoints));
+                }
+            }
+        }
+        for block in block.variants() {
+            let asks = block.protocol.material() == Material::Answers;
+            let mut baselines = Vec::new();
             for &length in &block.lengths {
-                let tokens = plan(&block, length)?.tokens_read() * times * block.tasks.len();
-                readings.push((length, tokens as f64));
+                let baseline = truncate(&plan(&block, length)?, block.train_length, block.exact);
+                // Past 2L the baseline of a text is the same at every length, and is read once.
+                if asks || !baselines.contains(&baseline) {
+                    readings.push(Reading::of(block.train_length, &baseline, checkpoints));
+                    baselines.push(baseline);
+                }
             }
-        }
-        let mut baselines = Vec::new();
-        for &length in &block.lengths {
-            let baseline = truncate(&plan(block, length)?, block.train_length, block.exact);
-            // Past 2L the baseline is the same at every length, and is read once.
-            if !baselines.contains(&baseline) {
-                readings.push((block.train_length, baseline.tokens_read() as f64));
-                baselines.push(baseline);
-            }
-        }
-        for (_, tokens) in &mut readings[before..] {
-            *tokens *= checkpoints as f64;
         }
     }
     Some(readings)
 }
 
-fn cost(job: &Job, vocab_size: usize, readings: &[(usize, f64)]) -> Option<Cost> {
-    let run = &job.config.run;
-    let resolved = run.model.resolve(vocab_size, run.train.length).ok()?;
-    let memory = run.position.memory();
-    let segment = run.stage(run.last_stage()).length;
-    // A text is read in segments where there is a memory, which is seen whole: a causal half counts twice.
-    let span = |length: usize, segment: usize| match memory {
+/// A text is read in segments where there is a memory, which is seen whole: a causal half counts twice.
+fn span(run: &RunConfig, length: usize, segment: usize) -> usize {
+    match run.position.memory() {
         0 => length,
         memory => length.min(segment) + 2 * memory,
-    };
-    let mut cost = Cost::default();
-    for stage in (0..=run.last_stage()).map(|stage| run.stage(stage)) {
-        let tokens = stage.steps as f64 * stage.batch_tokens as f64;
-        cost.training_tokens += tokens;
-        cost.training_flops += tokens * training_flops(&resolved, span(stage.length, stage.length)) as f64;
     }
-    for &(length, tokens) in readings {
+}
+
+/// Tokens and floating-point operations of the steps of a run after `step`, counted through its stages.
+pub fn training_after(step: u64, run: &RunConfig, vocab_size: usize) -> Option<[f64; 2]> {
+    let resolved = run.model.resolve(vocab_size, run.train.length).ok()?;
+    let of = |stage: usize| {
+        let (first, stage) = (run.steps_before(stage), run.stage(stage));
+        let steps = stage.steps - step.saturating_sub(first).min(stage.steps);
+        let tokens = steps as f64 * stage.batch_tokens as f64;
+        [tokens, tokens * training_flops(&resolved, span(run, stage.length, stage.length)) as f64]
+    };
+    Some((0..=run.last_stage()).map(of).fold([0.0; 2], |sum, one| [sum[0] + one[0], sum[1] + one[1]]))
+}
+
+fn cost(job: &Job, vocab_size: usize, readings: &[Reading]) -> Option<Cost> {
+    let run = &job.config.run;
+    let resolved = run.model.resolve(vocab_size, run.train.length).ok()?;
+    let segment = run.stage(run.last_stage()).length;
+    let head = 2 * resolved.dimensions.width * resolved.dimensions.vocab_size;
+    let [training_tokens, training_flops_in_all] = training_after(0, run, vocab_size)?;
+    let mut cost = Cost { training_tokens, training_flops: training_flops_in_all, ..Cost::default() };
+    for &Reading { length, tokens, targets } in readings {
         cost.evaluation_tokens += tokens;
         // A reading has the forward pass alone, a third of a training step's work.
-        cost.evaluation_flops += tokens * training_flops(&resolved, span(length, segment)) as f64 / 3.0;
+        cost.evaluation_flops += tokens * training_flops(&resolved, span(run, length, segment)) as f64 / 3.0
+            - (tokens - targets) * head as f64;
     }
     Some(cost)
 }
@@ -168,7 +195,7 @@ fn cost(job: &Job, vocab_size: usize, readings: &[(usize, f64)]) -> Option<Cost>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::tests::{plan, task_plan};
+    use crate::plan::tests::{plan, task_plan, task_plan_of};
     use longwave_eval::Window;
 
     /// So many documents of 2,000 tokens in every split, one of them in other text; questions of 100 tokens.
@@ -236,8 +263,38 @@ mod tests {
         let added = large.training_flops - small.training_flops;
         assert!(added > 0.0 && added == small.training_flops - without.training_flops);
         // Segments of 128 with 64 before them see what one text of 256 sees on average.
-        let reading = large.evaluation_flops / large.evaluation_tokens * 3.0;
+        // The head, of width 128 and 512 tokens, is computed for 128 targets of each of the 21 windows, twice with the baseline.
+        let unscored = large.evaluation_tokens - 2.0 * 21.0 * 128.0;
+        let forward = large.evaluation_flops + unscored * 2.0 * 128.0 * 512.0;
+        let reading = forward / large.evaluation_tokens * 3.0;
         assert!((reading / (large.training_flops / large.training_tokens) - 1.0).abs() < 1e-12, "{reading}");
+    }
+
+    /// Each way to ask has its own questions, and its own baseline of these.
+    #[test]
+    fn every_way_to_ask_is_read_by_itself() {
+        let tokens = |depths: &str| {
+            let block = format!(
+                "[[evaluate]]\nprotocol = \"task\"\nlengths = [128, 512]\ntask = {{ depth = {depths} }}"
+            );
+            costs(&task_plan_of("needle", &block))[0].unwrap().evaluation_tokens
+        };
+        assert_eq!(tokens("[0.0, 0.5, 1.0]"), 3.0 * tokens("[0.5]"));
+    }
+
+    #[test]
+    fn what_is_left_of_a_training_is_that_of_its_stages() {
+        let plan = plan("[[stage]]\nlength = 1024\nsteps = 5\n[[evaluate]]\nlengths = [128]");
+        let run = &plan.runs[0].job.as_ref().unwrap().config.run;
+        let after = |step: u64| training_after(step, run, 512).unwrap();
+        let [whole, first, stage, last] = [0, 2, 6, 10].map(after);
+        assert_eq!(
+            [whole, first, stage, last].map(|it| it[0]),
+            [11.0, 9.0, 5.0, 1.0].map(|steps| steps * 4096.0)
+        );
+        assert!((stage[1] / last[1] - 5.0).abs() < 1e-9);
+        // A token of the stage sees more keys.
+        assert!((whole[1] - first[1]) / 2.0 < last[1] && (whole[1] - stage[1]) / 6.0 < last[1]);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use longwave_core::Result;
 use longwave_core::in_order::grouped;
 use longwave_eval::Evaluation;
 use longwave_report::page::Run;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The runs of a study over learning rates, each with its validation loss.
 #[derive(Clone, Debug)]
@@ -21,6 +22,8 @@ pub struct Rates {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Trained {
+    /// Its place in the plan.
+    pub(crate) run: usize,
     pub(crate) rest: Vec<String>,
     pub(crate) label: String,
     pub(crate) rate: f64,
@@ -46,7 +49,7 @@ impl Rates {
     /// Those of a plan whose axis of rates is not its only one; `None` of any other, and where nothing was validated.
     pub fn gather(plan: &Plan, store: &Store) -> Result<Option<Self>> {
         let Some(axis) = plan.rate_axis else { return Ok(None) };
-        let of = |run: &Planned| -> Result<Option<Trained>> {
+        let of = |(place, run): (usize, &Planned)| -> Result<Option<Trained>> {
             let Ok(job) = &run.job else { return Ok(None) };
             let folder = store.run(&job.key);
             let is_finished = store.rows(job)?.is_some();
@@ -57,15 +60,30 @@ impl Rates {
             let loss = tested.map(|tested| tested.loss).filter(|loss| is_finished && loss.is_finite());
             let rate = job.config.run.train.learning_rate;
             let (rest, label) = apart(&run.labels, axis);
-            Ok(Some(Trained { rest, label, rate, seed: run.seed, loss }))
+            Ok(Some(Trained { run: place, rest, label, rate, seed: run.seed, loss }))
         };
         let runs: Vec<Trained> =
-            plan.runs.iter().filter_map(|run| of(run).transpose()).collect::<Result<_>>()?;
+            plan.runs.iter().enumerate().filter_map(|run| of(run).transpose()).collect::<Result<_>>()?;
         Ok(Some(Self::new(axis, runs)).filter(|rates| rates.runs.iter().any(|run| run.loss.is_some())))
     }
 
     pub(crate) fn new(axis: usize, runs: Vec<Trained>) -> Self {
         Self { axis, runs }
+    }
+
+    /// Those of the seeds that every rate was asked for, where claims ask more of one rate than of another: else a rate would have lost the
+    /// seeds that nobody asked of it.
+    pub(crate) fn of_asked(&self, asked: &BTreeSet<usize>) -> Self {
+        let runs: Vec<&Trained> = self.runs.iter().filter(|run| asked.contains(&run.run)).collect();
+        let mut rates: BTreeMap<&[String], BTreeSet<&str>> = BTreeMap::new();
+        let mut seeds: BTreeMap<(&[String], u64), usize> = BTreeMap::new();
+        for run in &runs {
+            rates.entry(&run.rest).or_default().insert(&run.label);
+            *seeds.entry((&run.rest, run.seed)).or_default() += 1;
+        }
+        let of_all =
+            |run: &&&Trained| seeds[&(run.rest.as_slice(), run.seed)] == rates[run.rest.as_slice()].len();
+        Self::new(self.axis, runs.iter().filter(of_all).map(|run| (*run).clone()).collect())
     }
 
     pub(crate) fn rest(&self, labels: &[String]) -> Vec<String> {
@@ -127,6 +145,7 @@ pub(crate) mod tests {
     pub(crate) fn rates(losses: &[(f64, &[f64])]) -> Rates {
         let of = |(rate, losses): &(f64, &[f64])| -> Vec<Trained> {
             let run = |(seed, loss): (usize, &f64)| Trained {
+                run: 0,
                 rest: vec!["rope".to_owned()],
                 label: rate.to_string(),
                 rate: *rate,
@@ -135,7 +154,24 @@ pub(crate) mod tests {
             };
             losses.iter().enumerate().map(run).collect()
         };
-        Rates::new(1, losses.iter().flat_map(of).collect())
+        let mut runs: Vec<Trained> = losses.iter().flat_map(of).collect();
+        runs.iter_mut().enumerate().for_each(|(place, run)| run.run = place);
+        Rates::new(1, runs)
+    }
+
+    #[test]
+    fn a_rate_loses_no_seed_that_nobody_asked_of_it() {
+        let (rope, never) = (["rope".to_owned()], f64::NAN);
+        // A claim asked 5 seeds of 0.01 and 3 of 0.1; what the store holds beside these of 0.1 is no part of the study.
+        for others in [[never; 2], [9.0; 2]] {
+            let found = rates(&[(0.01, &[5.0; 5]), (0.1, &[2.0, 2.0, 2.0, others[0], others[1]])]);
+            let choice = found.of_asked(&(0..8).collect()).choose(&rope, None).unwrap();
+            assert_eq!((choice.rate, choice.loss, choice.lacks_rates), (0.1, 2.0, false), "{others:?}");
+        }
+        // One of those that were asked for failed.
+        let found = rates(&[(0.01, &[5.0; 3]), (0.1, &[2.0, 2.0, never])]).of_asked(&(0..6).collect());
+        let choice = found.choose(&rope, None).unwrap();
+        assert_eq!((choice.rate, choice.lacks_rates), (0.01, true));
     }
 
     #[test]

@@ -93,6 +93,7 @@ impl Results {
         results.rows.retain(|it| asked.contains(&it.run));
         results.failures.retain(|(run, _)| asked.contains(run));
         results.missing.retain(|run| asked.contains(run));
+        results.rates = results.rates.map(|rates| rates.of_asked(asked));
         let mut seeds = BTreeMap::new();
         for run in asked {
             *seeds.entry(plan.runs[*run].labels.clone()).or_default() += 1;

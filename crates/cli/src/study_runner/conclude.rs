@@ -24,6 +24,7 @@ impl StudyRunner<'_> {
         report.write(&self.folder)?;
         lines(&self.options.format.map_or_else(|| report.answer(), |format| report.tables(format)))?;
         wrote(&report, &self.folder);
+        let results = self.judged()?.0;
         self.print_failures(&results);
         if !results.failures.is_empty() {
             return Err(Error::failed(format!(

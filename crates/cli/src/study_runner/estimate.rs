@@ -9,7 +9,7 @@ use longwave_data::{DataConfig, Dataset};
 use longwave_eval::{Plan as Windows, ResolvedEvaluate};
 use longwave_experiment::{Config, Machine, check_validation, open_data};
 use longwave_report::grid::{Grid, Header};
-use longwave_study::cost::{Corpora, Cost};
+use longwave_study::cost::{Corpora, Cost, training_after};
 use longwave_study::{Planned, Work};
 use std::collections::HashSet;
 
@@ -124,12 +124,11 @@ impl StudyRunner<'_> {
                 continue;
             }
             let step = from.as_ref().map_or_else(|| self.store.trained_step(job), |source| source.step);
-            let done = job.config.run.tokens_after(step) as f64;
-            costs[run] = costs[run].map(|cost| Cost {
-                training_tokens: cost.training_tokens - done,
-                training_flops: cost.training_flops * (1.0 - done / cost.training_tokens),
-                ..cost
-            });
+            let config = &job.config.run;
+            let vocab_size = self.corpora.borrow_mut().vocab_size(&config.data).ok();
+            let left = vocab_size.and_then(|vocab_size| training_after(step, config, vocab_size));
+            let Some([training_tokens, training_flops]) = left else { continue };
+            costs[run] = costs[run].map(|cost| Cost { training_tokens, training_flops, ..cost });
         }
         costs
     }

@@ -6,6 +6,7 @@ use super::speed::{Speeds, side_by_side};
 use crate::output::{lines, status};
 use longwave_core::Result;
 use longwave_report::grid::{Entry, Grid, Header};
+use longwave_study::Work;
 use longwave_study::cost::Cost;
 use longwave_study::judge::{Judgement, Need, POWER, Seeds, Verdict, judge, needs, without_interval};
 use longwave_study::results::Results;
@@ -13,15 +14,21 @@ use std::collections::HashSet;
 
 impl StudyRunner<'_> {
     /// What is finished, and how the claims stand by it.
-    fn judged(&self) -> Result<(Results, Judgement)> {
+    pub(super) fn judged(&self) -> Result<(Results, Judgement)> {
         let results = Results::gather(&self.plan, &self.store)?;
         let judgement = judge(&self.study.claims, &self.plan, &results)?;
+        let results = results.of_looks(&judgement.asked, &self.plan).into_owned();
         Ok((results, judgement))
     }
 
     /// The runs that are neither finished nor failed, each work once: all, or those of the next look of the claims.
     pub(super) fn needed(&self) -> Result<Vec<usize>> {
-        let open = longwave_study::execute::missing(&self.plan, &self.store);
+        let mut open = longwave_study::execute::missing(&self.plan, &self.store);
+        if self.options.retry {
+            let failed = |(_, job): &(usize, &longwave_study::Job)| self.store.work(job) == Work::Failed;
+            open.extend(self.plan.distinct().into_iter().filter(failed).map(|(index, _)| index));
+            open.sort_unstable();
+        }
         if !self.plan.looks.are_several() {
             return Ok(open);
         }

@@ -8,7 +8,11 @@ pub(crate) fn plan(text: &str) -> Plan {
 }
 
 pub(crate) fn task_plan(text: &str) -> Plan {
-    plan_of(&BASE.replace("corpus = \"c\"", "task = { kind = \"copy\" }"), text)
+    task_plan_of("copy", text)
+}
+
+pub(crate) fn task_plan_of(kind: &str, text: &str) -> Plan {
+    plan_of(&BASE.replace("corpus = \"c\"", &format!("task = {{ kind = \"{kind}\" }}")), text)
 }
 
 pub(crate) fn study_and_plan(text: &str) -> (Study, Plan) {

@@ -1,6 +1,6 @@
 //! Rank correlations as a table.
 
-use crate::prediction::{Correlated, Estimate};
+use crate::prediction::{Correlated, Estimate, LEAST_POINTS};
 use longwave_eval::Metric;
 use longwave_report::grid::{Entry, Grid, Header};
 
@@ -19,7 +19,8 @@ pub(super) fn table(found: &Correlated) -> Grid {
                 )
             },
         );
-        let value = Entry::new(format!("{:+.2}", estimate.value));
+        let value = estimate.value;
+        let value = Entry::new(if value.is_finite() { format!("{value:+.2}") } else { "–".to_owned() });
         vec![
             Entry::new(name),
             value,
@@ -47,11 +48,16 @@ pub(super) fn table(found: &Correlated) -> Grid {
             Header::words("verdict"),
         ],
         rows: single.chain(pairs).collect(),
-        notes: vec![
+        notes: vec![if found.of.iter().any(|(_, it)| it.interval.is_some()) {
             "Intervals are over seeds (jackknife, Student's t, at the level of Holm's procedure for all lines): what other trainings of \
              these models would give, and nothing about other models."
-                .to_owned(),
-        ],
+                .to_owned()
+        } else {
+            format!(
+                "There is no interval over seeds: it takes two seeds, {LEAST_POINTS} readings without any one of them that have all these metrics \
+                 at L and above, and a metric that is not always the same."
+            )
+        }],
     }
 }
 

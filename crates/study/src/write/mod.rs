@@ -80,7 +80,8 @@ impl StudyReport {
             correlations: study
                 .correlations
                 .iter()
-                .filter_map(|correlation| Some(correlations::table(&correlation.measure(results)?)))
+                .filter(|_| !results.rows.is_empty())
+                .map(|correlation| correlations::table(&correlation.measure(results)))
                 .collect(),
             left_out: plan.left_out(),
             failed: failed.map(|(run, why)| format!("{}: {}", plan.runs[*run].title(), why.reason)).collect(),

@@ -6,7 +6,6 @@ use super::speed::{Speeds, side_by_side};
 use crate::output::{lines, status};
 use longwave_core::Result;
 use longwave_report::grid::{Entry, Grid, Header};
-use longwave_study::Work;
 use longwave_study::cost::Cost;
 use longwave_study::judge::{Judgement, Need, POWER, Seeds, Verdict, judge, needs, without_interval};
 use longwave_study::results::Results;
@@ -23,12 +22,7 @@ impl StudyRunner<'_> {
 
     /// The runs that are neither finished nor failed, each work once: all, or those of the next look of the claims.
     pub(super) fn needed(&self) -> Result<Vec<usize>> {
-        let mut open = longwave_study::execute::missing(&self.plan, &self.store);
-        if self.options.retry {
-            let failed = |(_, job): &(usize, &longwave_study::Job)| self.store.work(job) == Work::Failed;
-            open.extend(self.plan.distinct().into_iter().filter(failed).map(|(index, _)| index));
-            open.sort_unstable();
-        }
+        let open = longwave_study::execute::missing(&self.plan, &self.store);
         if !self.plan.looks.are_several() {
             return Ok(open);
         }

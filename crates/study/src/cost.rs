@@ -8,6 +8,7 @@ use longwave_eval::plan::truncate;
 use longwave_eval::text::Material;
 use longwave_eval::{EvaluateConfig, ResolvedEvaluate};
 use longwave_experiment::Config;
+use longwave_model::resolved::Resolved;
 use longwave_model::size::training_flops;
 use longwave_train::RunConfig;
 use std::collections::HashMap;
@@ -166,14 +167,16 @@ fn span(run: &RunConfig, length: usize, segment: usize) -> usize {
 
 /// Tokens and floating-point operations of the steps of a run after `step`, counted through its stages.
 pub fn training_after(step: u64, run: &RunConfig, vocab_size: usize) -> Option<[f64; 2]> {
-    let resolved = run.model.resolve(vocab_size, run.train.length).ok()?;
+    Some(training_of(step, run, &run.model.resolve(vocab_size, run.train.length).ok()?))
+}
+
+fn training_of(step: u64, run: &RunConfig, resolved: &Resolved) -> [f64; 2] {
     let of = |stage: usize| {
-        let (first, stage) = (run.steps_before(stage), run.stage(stage));
-        let steps = stage.steps - step.saturating_sub(first).min(stage.steps);
-        let tokens = steps as f64 * stage.batch_tokens as f64;
-        [tokens, tokens * training_flops(&resolved, span(run, stage.length, stage.length)) as f64]
+        let (done, stage) = (run.steps_done(stage, step), run.stage(stage));
+        let tokens = (stage.steps - done) as f64 * stage.batch_tokens as f64;
+        [tokens, tokens * training_flops(resolved, span(run, stage.length, stage.length)) as f64]
     };
-    Some((0..=run.last_stage()).map(of).fold([0.0; 2], |sum, one| [sum[0] + one[0], sum[1] + one[1]]))
+    (0..=run.last_stage()).map(of).fold([0.0; 2], |sum, one| [sum[0] + one[0], sum[1] + one[1]])
 }
 
 fn cost(job: &Job, vocab_size: usize, readings: &[Reading]) -> Option<Cost> {
@@ -181,8 +184,8 @@ fn cost(job: &Job, vocab_size: usize, readings: &[Reading]) -> Option<Cost> {
     let resolved = run.model.resolve(vocab_size, run.train.length).ok()?;
     let segment = run.stage(run.last_stage()).length;
     let head = 2 * resolved.dimensions.width * resolved.dimensions.vocab_size;
-    let [training_tokens, training_flops_in_all] = training_after(0, run, vocab_size)?;
-    let mut cost = Cost { training_tokens, training_flops: training_flops_in_all, ..Cost::default() };
+    let training = training_of(0, run, &resolved);
+    let mut cost = Cost { training_tokens: training[0], training_flops: training[1], ..Cost::default() };
     for &Reading { length, tokens, targets } in readings {
         cost.evaluation_tokens += tokens;
         // A reading has the forward pass alone, a third of a training step's work.

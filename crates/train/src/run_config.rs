@@ -108,11 +108,13 @@ impl RunConfig {
 
     /// Training tokens read after so many steps.
     pub fn tokens_after(&self, step: u64) -> u64 {
-        let of = |stage: usize| {
-            let steps = step.saturating_sub(self.steps_before(stage)).min(self.stage(stage).steps);
-            steps * self.stage(stage).batch_tokens as u64
-        };
+        let of = |stage: usize| self.steps_done(stage, step) * self.stage(stage).batch_tokens as u64;
         (0..=self.last_stage()).map(of).sum()
+    }
+
+    /// How many steps of a stage are done after `step`, counted through all stages.
+    pub fn steps_done(&self, stage: usize, step: u64) -> u64 {
+        step.saturating_sub(self.steps_before(stage)).min(self.stage(stage).steps)
     }
 
     /// The stage of a step, counted through all of them from 1.

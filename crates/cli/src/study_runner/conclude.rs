@@ -4,6 +4,7 @@ use super::StudyRunner;
 use crate::output::{lines, status};
 use longwave_core::{Error, Result};
 use longwave_eval::Reference;
+use longwave_study::judge::judge;
 use longwave_study::results::Results;
 use longwave_study::write::StudyReport;
 use longwave_study::{Failure, Store, declared, saved};
@@ -24,7 +25,8 @@ impl StudyRunner<'_> {
         report.write(&self.folder)?;
         lines(&self.options.format.map_or_else(|| report.answer(), |format| report.tables(format)))?;
         wrote(&report, &self.folder);
-        let results = self.judged()?.0;
+        let judgement = judge(&self.study.claims, &self.plan, &results)?;
+        let results = results.of_looks(&judgement.asked, &self.plan);
         self.print_failures(&results);
         if !results.failures.is_empty() {
             return Err(Error::failed(format!(

@@ -13,10 +13,9 @@ use std::collections::HashSet;
 
 impl StudyRunner<'_> {
     /// What is finished, and how the claims stand by it.
-    pub(super) fn judged(&self) -> Result<(Results, Judgement)> {
+    fn judged(&self) -> Result<(Results, Judgement)> {
         let results = Results::gather(&self.plan, &self.store)?;
         let judgement = judge(&self.study.claims, &self.plan, &results)?;
-        let results = results.of_looks(&judgement.asked, &self.plan).into_owned();
         Ok((results, judgement))
     }
 
@@ -50,6 +49,7 @@ impl StudyRunner<'_> {
         if results.rows.is_empty() {
             return Ok(Vec::new());
         }
+        let results = results.of_looks(&judgement.asked, &self.plan);
         needs(&self.study.claims, &self.plan, &results, &judgement)
     }
 

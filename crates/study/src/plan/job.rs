@@ -36,19 +36,19 @@ impl Job {
     pub fn check_planned(&self, content_hash: &str, device: &str) -> Result<()> {
         let run = &self.config.run;
         let hash = run.hash(content_hash)?;
-        if let Some(planned) = ["cpu", "gpu"].into_iter().find(|kind| key_of(run, &hash, kind) == self.key)
-            && planned != device
-        {
-            let why = format!("the study was planned for a {planned}, and this machine would use a {device}");
-            return Err(Error::usage(why)
-                .hint("name it in `devices` of the study: results of the two round differently"));
-        }
         let changed = |what: &str| {
             Error::failed(format!("{what} changed after the study was planned"))
                 .hint("run the study again: it plans with what is there now")
         };
-        if key_of(run, &hash, device) != self.key {
-            return Err(changed(&format!("the text of `data.corpus = \"{}\"`", run.data.corpus)));
+        match ["cpu", "gpu"].into_iter().find(|kind| key_of(run, &hash, kind) == self.key) {
+            Some(planned) if planned == device => {}
+            Some(planned) => {
+                let why =
+                    format!("the study was planned for a {planned}, and this machine would use a {device}");
+                return Err(Error::usage(why)
+                    .hint("name it in `devices` of the study: results of the two round differently"));
+            }
+            None => return Err(changed(&format!("the text of `data.corpus = \"{}\"`", run.data.corpus))),
         }
         let read = Content::besides(&self.config).into_iter().map(Content::hash_of_files);
         if evaluation_of(&self.config, &read.collect::<Result<Vec<_>>>()?)? != self.evaluation {

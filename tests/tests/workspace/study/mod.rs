@@ -272,7 +272,8 @@ fn seeds_without_a_file_and_what_the_store_tells() {
     // It may have moved, or lie on a disk that is not there now.
     let refused = project.run(&["runs", "prune", "--yes"]).refused(1);
     assert!(refused.contains("elsewhere` ran in this store and is not there any more"), "{refused}");
-    let record = refused.split('`').find(|word| word.ends_with(".path")).unwrap();
+    let is_record = |word: &&str| Path::new(word).extension().is_some_and(|extension| extension == "path");
+    let record = refused.split('`').find(is_record).unwrap();
     std::fs::remove_file(project.path(record)).unwrap();
     assert!(project.ok(&["runs", "prune", "--yes"]).stdout.contains("removed"));
     assert!(Store::new(&project.path("runs/store")).keys().unwrap().is_empty());

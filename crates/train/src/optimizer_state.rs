@@ -17,6 +17,8 @@ pub struct Optimizer {
     peak: f64,
     /// What is kept of every parameter, in the order of [`parameters::list`].
     pub state: Vec<State>,
+    /// How often each parameter was updated with what is kept of it: a stage may begin that of some anew, and train some alone.
+    pub updates: Vec<u64>,
     /// What it updates.
     pub trained: TrainedPart,
 }
@@ -27,13 +29,15 @@ impl Optimizer {
         let zeros = |parameter: &Parameter, _: &str| {
             Ok(Tensor::zeros([parameter.shape.iter().product::<usize>()], device))
         };
-        Self::with(first, parameters, zeros).unwrap_or_else(|_: std::convert::Infallible| unreachable!())
+        Self::with(first, parameters, vec![0; parameters.len()], zeros)
+            .unwrap_or_else(|_: std::convert::Infallible| unreachable!())
     }
 
-    /// The same, with what `kept` gives for a parameter and the name of what is kept of it.
+    /// The same after `updates` of each parameter, with what `kept` gives for a parameter and the name of what is kept of it.
     pub fn with<E>(
         first: &TrainConfig,
         parameters: &[Parameter],
+        updates: Vec<u64>,
         mut kept: impl FnMut(&Parameter, &str) -> Result<Tensor<1>, E>,
     ) -> Result<Self, E> {
         let config = first.optimizer.clone().unwrap_or_default();
@@ -42,7 +46,7 @@ impl Optimizer {
             let names = config.state(parameter).iter();
             state.push(names.map(|&name| Ok((name, kept(parameter, name)?))).collect::<Result<_, E>>()?);
         }
-        Ok(Self { config, peak: first.learning_rate, state, trained: TrainedPart::All })
+        Ok(Self { config, peak: first.learning_rate, state, updates, trained: TrainedPart::All })
     }
 
     /// The same, which updates these parameters alone.
@@ -51,15 +55,14 @@ impl Optimizer {
         Self { trained: trained.clone(), ..self }
     }
 
-    /// One update by gradients [in the units of the parameters](crate::optimizer::in_units); `step` counts from 0, and `scale` is multiplied
-    /// into the gradients first. What it does not train stays as it is.
+    /// One update by gradients [in the units of the parameters](crate::optimizer::in_units); `scale` is multiplied
+    /// into them first. What it does not train stays as it is.
     pub fn update(
         &mut self,
         model: Gpt,
         gradients: Vec<Tensor<1>>,
         config: &TrainConfig,
         learning_rate: f64,
-        step: u64,
         scale: GradientScale,
     ) -> Gpt {
         let listed = parameters::list(&model);
@@ -80,7 +83,8 @@ impl Optimizer {
             }
             let Some(value) = values[index].take() else { continue };
             let state = self.state[index].drain(..).map(|(_, kept)| kept).collect();
-            moved.push(Moved { parameter, value, gradient, state });
+            self.updates[index] += 1;
+            moved.push(Moved { parameter, value, gradient, state, number: self.updates[index] });
             places.push(index);
         }
         let share = learning_rate / self.peak;
@@ -90,7 +94,6 @@ impl Optimizer {
             weight_decay: config.weight_decay,
             learning_rate,
             share,
-            number: step + 1,
             scale,
         };
         for (index, (value, kept)) in places.into_iter().zip(self.config.update(moved, &step)) {

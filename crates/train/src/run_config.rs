@@ -2,7 +2,7 @@
 
 use crate::config::TrainConfig;
 use crate::imported::Imported;
-use crate::stage::{OptimizerState, StageConfig, TrainedPart};
+use crate::stage::{StageConfig, TrainedPart};
 use burn::tensor::Device;
 use longwave_core::file::sha256_of;
 use longwave_core::{Result, canonical, written};
@@ -120,12 +120,6 @@ impl RunConfig {
     /// The stage of a step, counted through all of them from 1.
     pub fn stage_of(&self, step: u64) -> usize {
         (0..self.last_stage()).find(|stage| step <= self.steps_before(stage + 1)).unwrap_or(self.last_stage())
-    }
-
-    /// Optimizer steps before the one from which a stage's moments have been gathered.
-    pub fn moments_since(&self, stage: usize) -> u64 {
-        let reset = (1..=stage).rev().find(|stage| self.stages[stage - 1].optimizer == OptimizerState::Reset);
-        self.steps_before(reset.unwrap_or(0))
     }
 
     /// The precision that every stage trains in, on a device that has it.
@@ -273,7 +267,6 @@ mod tests {
         let staged = config(&format!("{TEXT}{stages}")).unwrap();
         assert_eq!(RunConfig::from_table(staged.to_table().unwrap()).unwrap(), staged);
         assert_eq!((staged.steps_before(1), staged.steps_before(2), staged.total_steps()), (600, 610, 615));
-        assert_eq!((staged.moments_since(0), staged.moments_since(2)), (0, 600));
         assert_eq!(staged.tokens_before(2), 610 * 4096);
         assert_eq!([1, 600, 601, 610, 611, 615].map(|step| staged.stage_of(step)), [0, 0, 1, 1, 2, 2]);
         let hash = |text: &str| config(text).unwrap().hash("corpus").unwrap();

@@ -113,7 +113,7 @@ pub fn train(text: &str, device: &Device) -> Trained {
         let loss = losses(&model, &model.position, step, LENGTH, &tracked).mean();
         let gradient = in_units(&model, parameters::gradients(&model, &mut loss.backward()));
         let scale = clipping(sums_of_squares(&gradient), config.clip);
-        model = optimizer.update(model, gradient, &config, config.learning_rate, step, scale);
+        model = optimizer.update(model, gradient, &config, config.learning_rate, scale);
     }
     let after = unseen(&model);
     assert!(after < before - 0.05, "{text}: the loss goes from {before:.4} to {after:.4}");

@@ -23,7 +23,7 @@ fn of_step(layers: usize, device: &Device) -> [Counts; 3] {
     let (gradients, backward) = counted(|| parameters::gradients(&model, &mut loss.backward()));
     let (_, update) = counted(|| {
         let scale = clipping(sums_of_squares(&gradients), config.clip);
-        optimizer.update(model, gradients, &config, config.learning_rate, 0, scale)
+        optimizer.update(model, gradients, &config, config.learning_rate, scale)
     });
     [forward, backward, update]
 }

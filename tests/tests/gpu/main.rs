@@ -157,7 +157,7 @@ fn trace(
         let gradient = parameters::gradients(&model, &mut nll.mean().backward());
         gradients.push(lists(gradient.clone()));
         let scale = clipping(sums_of_squares(&gradient), config.clip);
-        model = optimizer.update(model, gradient, &config, config.learning_rate, step, scale);
+        model = optimizer.update(model, gradient, &config, config.learning_rate, scale);
     }
     let trained = lists(parameters::values(&model));
     let longer = longer(&model.valid()).into_iter().map(values).collect();

@@ -69,8 +69,8 @@ pub struct Meta {
     pub stages: Vec<StageReading>,
     /// The factor of the loss for the next step; none where nothing is scaled.
     pub loss_scale: Option<LossScale>,
-    /// Steps left out since the moments began, because their gradients overflowed.
-    pub skipped: u64,
+    /// How often each parameter was updated with what the optimizer keeps of it, in the order of [`parameters::list`].
+    pub updates: Vec<u64>,
     /// Numbers of the batches that are left out, ascending: steps that read them had a loss or a gradient that was not finite.
     pub skipped_batches: Vec<u64>,
     /// SHA-256 of the `tokenizer.json` beside it.
@@ -113,7 +113,7 @@ impl Meta {
             rotary_layouts: Vec::new(),
             stages,
             loss_scale: None,
-            skipped: 0,
+            updates: Vec::new(),
             skipped_batches: Vec::new(),
             tokenizer: None,
             checksums: None,
@@ -292,7 +292,14 @@ impl Checkpoint {
 
     /// The optimizer of a run whose first stage is `first`.
     pub fn optimizer(&self, first: &TrainConfig, model: &Gpt, device: &Device) -> Result<Optimizer> {
-        Optimizer::with(first, &parameters::list(model), |parameter, name| {
+        let (parameters, updates) = (parameters::list(model), self.meta.updates.clone());
+        if updates.len() != parameters.len() {
+            let (counts, parameters) = (updates.len(), parameters.len());
+            return Err(Error::failed(format!(
+                "the checkpoint counts updates of {counts} parameters of {parameters}"
+            )));
+        }
+        Optimizer::with(first, &parameters, updates, |parameter, name| {
             self.one(&format!("optimizer.{name}"), parameter, device)
         })
     }

@@ -14,7 +14,8 @@ fn saved(folder: &Path, name: &str) -> PathBuf {
     let model = model(&device);
     let optimizer = Optimizer::new(&TrainConfig::default(), &parameters::list(&model), &device);
     let path = folder.join(name);
-    let meta = Meta::new(7, "abc", Some(Best { step: 5, loss: 2.5 }), Vec::new());
+    let updates = optimizer.updates.clone();
+    let meta = Meta { updates, ..Meta::new(7, "abc", Some(Best { step: 5, loss: 2.5 }), Vec::new()) };
     save(&path, &model, Some(&optimizer), &memories(&device), &meta).unwrap();
     path
 }

@@ -34,7 +34,7 @@ impl Update for Adamw {
             GradientScale::Known(factor) => (*factor, None),
             GradientScale::OnDevice(factor) => (1.0, Some((**factor).clone())),
         };
-        let given = moved.into_iter().map(|Moved { parameter, value, gradient, state }| {
+        let given = moved.into_iter().map(|Moved { parameter, value, gradient, state, number }| {
             let options = AdamW {
                 learning_rate: step.learning_rate * parameter.unit,
                 beta1: step.betas[0],
@@ -42,7 +42,7 @@ impl Update for Adamw {
                 eps: step.eps,
                 // The decay is a share of the parameter, whatever the unit.
                 weight_decay: if parameter.decays { step.weight_decay / parameter.unit } else { 0.0 },
-                step: step.number,
+                step: number,
                 gradient_scale,
             };
             let mut kept = state.into_iter();

@@ -37,6 +37,8 @@ pub struct Moved<'a> {
     pub gradient: Tensor<1>,
     /// What is kept of it, in the order of [`Update::state`].
     pub state: Vec<Tensor<1>>,
+    /// Updates made with this state, this one included.
+    pub number: u64,
 }
 
 /// One update.
@@ -50,8 +52,6 @@ pub struct Step {
     pub learning_rate: f64,
     /// The same as a share of `train.learning_rate`, for optimizers with a rate of their own.
     pub share: f64,
-    /// Updates made with this state, this one included.
-    pub number: u64,
     /// Multiplied into the gradients first.
     pub scale: GradientScale,
 }

@@ -84,7 +84,7 @@ impl Update for Muon {
 impl Muon {
     /// A parameter that is one matrix, or several side by side.
     fn moved(&self, moved: Moved<'_>, step: &Step) -> (Tensor<1>, Vec<Tensor<1>>) {
-        let Moved { parameter, value, gradient, state } = moved;
+        let Moved { parameter, value, gradient, state, .. } = moved;
         let gradient = match &step.scale {
             GradientScale::Known(factor) => gradient.mul_scalar(*factor),
             GradientScale::OnDevice(factor) => gradient * (**factor).clone(),
@@ -203,6 +203,7 @@ mod tests {
             value: matrix(4, 12).zeros_like().reshape([-1]),
             gradient: matrix(4, 12).reshape([-1]),
             state: Vec::new(),
+            number: 1,
         };
         let step = Step {
             betas: [0.9, 0.95],
@@ -210,7 +211,6 @@ mod tests {
             weight_decay: 0.0,
             learning_rate: 1e-3,
             share: 1.0,
-            number: 1,
             scale: GradientScale::Known(1.0),
         };
         let (found, _) = Muon::default().update(vec![moved], &step).remove(0);
@@ -250,10 +250,11 @@ mod tests {
             value: flat(value.clone()),
             gradient: flat(gradient.clone()),
             state: vec![flat(kept.clone())],
+            number: 3,
         };
         let scale = GradientScale::Known(0.5);
         let (betas, learning_rate) = ([0.9, 0.95], 1e-3);
-        let step = Step { betas, eps: 1e-8, weight_decay: 0.5, learning_rate, share: 0.25, number: 3, scale };
+        let step = Step { betas, eps: 1e-8, weight_decay: 0.5, learning_rate, share: 0.25, scale };
         let (found, state) = muon.update(vec![moved], &step).remove(0);
         let gradient = gradient.mul_scalar(0.5);
         let momentum = kept.mul_scalar(0.95) + gradient.clone().mul_scalar(0.05);

@@ -49,20 +49,18 @@ fn small(position: &str) -> Gpt {
 struct Updates {
     optimizer: Optimizer,
     config: TrainConfig,
-    steps: u64,
 }
 
 impl Updates {
     fn new(model: &Gpt) -> Self {
         let config = TrainConfig::default();
         let optimizer = Optimizer::new(&config, &parameters::list(model), &Device::flex());
-        Self { optimizer, config, steps: 0 }
+        Self { optimizer, config }
     }
 
     fn step(&mut self, model: Gpt, gradients: Vec<Tensor<1>>) -> Gpt {
         let rate = self.config.learning_rate;
-        self.steps += 1;
-        self.optimizer.update(model, gradients, &self.config, rate, self.steps - 1, GradientScale::Known(1.0))
+        self.optimizer.update(model, gradients, &self.config, rate, GradientScale::Known(1.0))
     }
 }
 

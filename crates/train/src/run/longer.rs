@@ -179,15 +179,17 @@ impl Run {
         let now = self.config.stage(stage);
         let section = RunConfig::section(stage);
         let last = format!("{:.3e}", now.learning_rate * now.final_ratio);
+        // Steps are counted through all stages.
+        let before_it = self.config.steps_before(stage);
         let how = match now.schedule {
             ScheduleKind::Cosine => format!(
                 "its cosine ends at step {} as before, and the learning rate stays at {last} from there",
-                now.planned_steps()
+                before_it + now.planned_steps()
             ),
             ScheduleKind::Wsd => format!(
                 "it goes on from step {from}, before its decay; the learning rate stays at its peak until step {}, and then \
                  falls to {last}; the warm-up stays at {} steps",
-                now.steps - now.decay_steps(),
+                before_it + now.steps - now.decay_steps(),
                 now.warmup_steps()
             ),
         };

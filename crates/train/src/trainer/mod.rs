@@ -88,8 +88,6 @@ pub struct Trainer<'a> {
     loss_scale: Option<LossScale>,
     /// Whether the numbers of a step stay on the device for a while.
     reads_later: bool,
-    /// Steps skipped since the moments began.
-    skipped: u64,
     /// Numbers of the batches that are left out, ascending.
     skipped_batches: Vec<u64>,
     stage: usize,
@@ -148,7 +146,6 @@ impl<'a> Trainer<'a> {
             memories,
             loss_scale,
             reads_later: *device != Device::flex() && loss_scale.is_none(),
-            skipped: meta.skipped,
             skipped_batches: meta.skipped_batches,
             stage,
             step: meta.step,
@@ -244,10 +241,9 @@ impl<'a> Trainer<'a> {
                 // A stage may have added some.
                 if let Some(old) = before.iter().position(|old| old == now) {
                     fresh.state[index].clone_from(&self.optimizer.state[old]);
+                    fresh.updates[index] = self.optimizer.updates[old];
                 }
             }
-        } else {
-            self.skipped = 0;
         }
         self.optimizer = fresh;
         self.positions = Positions::range(0..self.config().length);

@@ -140,7 +140,7 @@ impl Trainer<'_> {
         let without_improvement = self.without_improvement;
         let tokenizer = Some(self.tokenizer.clone());
         let skipped_batches = self.skipped_batches.clone();
-        let (loss_scale, skipped) = (self.loss_scale, self.skipped);
-        Ok(Meta { without_improvement, loss_scale, skipped, skipped_batches, tokenizer, ..meta })
+        let (loss_scale, updates) = (self.loss_scale, self.optimizer.updates.clone());
+        Ok(Meta { without_improvement, loss_scale, updates, skipped_batches, tokenizer, ..meta })
     }
 }

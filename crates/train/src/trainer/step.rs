@@ -98,8 +98,6 @@ impl Trainer<'_> {
         }
         if finite {
             self.update(gradients, learning_rate, GradientScale::Known(clip.factor));
-        } else {
-            self.skipped += 1;
         }
         self.loss_scale = next;
         let stats = StepStats { loss, gradient_norm: if finite { clip.norm } else { 0.0 } };
@@ -109,9 +107,8 @@ impl Trainer<'_> {
 
     fn update(&mut self, gradients: Vec<Tensor<1>>, learning_rate: f64, scale: GradientScale) {
         let config = self.config();
-        let updates = self.step - self.run.config.moments_since(self.stage) - self.skipped;
         let optimizer = &mut self.optimizer;
-        let updated = |model| optimizer.update(model, gradients, config, learning_rate, updates, scale);
+        let updated = |model| optimizer.update(model, gradients, config, learning_rate, scale);
         self.model = self.model.take().map(updated);
     }
 

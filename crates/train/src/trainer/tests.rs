@@ -95,6 +95,31 @@ fn numbers_are_the_same_whenever_they_are_read() {
     assert!(at_once.metrics.iter().any(|metric| metric.gradient_norm > 0.5));
 }
 
+/// `AdamW`'s first step is the learning rate, whatever the gradient. With the count of the updates before it would be 0.45 of that.
+#[test]
+fn what_a_stage_adds_is_updated_as_at_the_beginning() {
+    let stage = "[[stage]]\nlength = 16\nsteps = 1\ntrain = { kind = \"head_scale\", start = 2.0 }\noptimizer = \"keep\"\n\
+                 learning_rate = 0.05\nwarmup = 0\nfinal_ratio = 1.0\neps = 1e-15\n";
+    let then = "[[stage]]\nlength = 16\nsteps = 3\noptimizer = \"keep\"\n";
+    with_trainer(config(stage), |trainer| {
+        assert!(matches!(trainer.train(&|| false, &mut |_| {}).unwrap(), Outcome::Done));
+        let mut named =
+            parameters::list(trainer.model()).into_iter().zip(parameters::values(trainer.model()));
+        let (_, scales) = named.find(|(it, _)| it.name == "position.head_scale.scale").unwrap();
+        for scale in scales.into_data().try_to_vec::<f32>().unwrap() {
+            assert!(((scale - 2.0).abs() - 0.05).abs() < 1e-4, "{scale}");
+        }
+    });
+    with_trainer(config(&format!("{stage}{then}")), |trainer| {
+        trainer.train(&|| false, &mut |_| {}).unwrap();
+        let listed = parameters::list(trainer.model());
+        for (parameter, updates) in listed.iter().zip(&trainer.optimizer.updates) {
+            let expected = if parameter.name == "position.head_scale.scale" { 4 } else { STEPS + 3 };
+            assert_eq!(*updates, expected, "{}", parameter.name);
+        }
+    });
+}
+
 #[test]
 fn a_stop_loses_no_line() {
     for reads_later in [false, true] {

@@ -85,7 +85,8 @@ pub fn describe(folder: &Path, scaling: FileScaling, assignments: &[String]) -> 
     let ConfigFile { path, json, block, described } = ConfigFile::read(folder)?;
     let named = |error: Error| error.context(format!("`{}`", path.display()));
     let architecture = described.as_ref().map_or(Architecture::Longwave, |described| described.architecture);
-    let vocab_size = json.get("vocab_size").and_then(Value::as_u64).unwrap_or(1) as usize;
+    let stored = json.get("vocab_size").and_then(Value::as_u64).map(|size| size as usize);
+    let vocab_size = described.as_ref().map(|described| described.vocab_size).or(stored).unwrap_or(1);
     let elsewhere = block.is_none();
     let mut document = match (block, described) {
         (Some(block), _) => fields::table(&block.config)?,

@@ -60,7 +60,7 @@ pub fn export(
     let block = block(trained, document, &bytes, scaling)?;
     let mut described = fields::of_run(architecture, config, resolved)?;
     if let Some(written) = written.clone() {
-        scaling::insert(&mut described, architecture, written);
+        scaling::insert(&mut described, fields::rotary(architecture, config, resolved), written);
     }
     run_block::insert(&mut described, &block)?;
     // The run's own file, byte for byte: it may say more than our tokenizer reads of it.

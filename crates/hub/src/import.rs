@@ -81,8 +81,11 @@ pub fn import(folder: &Path, scaling: FileScaling) -> Result<Import> {
             fields::table(&block.config)?
         }
         (None, Some(block), None) => {
-            let imported = Imported { weights: sha256, scaling: None, config: None };
-            with_weights(fields::table(&block.config)?, &imported)?
+            // A scaling that its file once said is part of the model.
+            let document = fields::table(&block.config)?;
+            let before = run_config(&document)?.imported;
+            let (scaling, config) = before.map_or((None, None), |before| (before.scaling, before.config));
+            with_weights(document, &Imported { weights: sha256, scaling, config })?
         }
         (None, _, Some(described)) => {
             let imported = imported(&json, &described, scaling, &sha256);
@@ -127,7 +130,7 @@ fn agrees(json: &Map<String, Value>, block: &RunBlock, architecture: Architectur
         && let Ok(Some(written)) =
             scaling::of(&config, &resolved, &block.checkpoint.stages, block.scaling.as_ref())?
     {
-        scaling::insert(&mut fields, architecture, written);
+        scaling::insert(&mut fields, fields::rotary(architecture, &config, &resolved), written);
     }
     for (key, expected) in fields {
         // As the file has it: text may hold a number a last digit off.

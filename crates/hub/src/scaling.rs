@@ -1,10 +1,9 @@
 //! How a published architecture reads texts past the training length: the `rope_parameters` of `config.json`.
 
-use crate::architecture::Architecture;
 use burn::tensor::Device;
 use longwave_core::{Error, Result, written};
 use longwave_model::resolved::Resolved;
-use longwave_position::extensions::rope_parameters::{Written, rope_type, written};
+use longwave_position::extensions::rope_parameters::{Applied, Written, rope_type, written};
 use longwave_position::{ExtensionConfig, Init, Lengths};
 use longwave_train::checkpoint::StageReading;
 use longwave_train::{Imported, RunConfig};
@@ -33,18 +32,17 @@ pub(crate) fn of(
             "leave `--extend` out, or import the file with `--scaling added` if the model was not trained with that scaling",
         ));
     }
-    let train = published.map_or(config.train.length, |published| published.length);
-    let rope_parameters = |scaling| rope_parameters(config, resolved, train, scaling);
+    let rope_parameters = |scaling, applied| rope_parameters(config, resolved, scaling, applied);
     let changed: Vec<&StageReading> =
         stages.iter().filter(|stage| stage.extend != json!({ "kind": "direct" })).collect();
     match (changed.as_slice(), asked) {
         ([], None) => Ok(Ok(None)),
-        ([], Some(asked)) => rope_parameters(asked).map(|written| Ok(Some(written))),
+        ([], Some(asked)) => rope_parameters(asked, Applied::ToEachText).map(|written| Ok(Some(written))),
         (_, Some(_)) => Err(Error::usage(
             "`--extend` would scale a model twice: a `[[stage]]` already changed how it reads",
         )
         .hint("leave `--extend` out, or export the end of `[train]` with `--checkpoint stage-0`")),
-        ([stage], None) => Ok(rope_parameters(stage)
+        ([stage], None) => Ok(rope_parameters(stage, Applied::Once)
             .map(Some)
             .map_err(|error| format!("a `[[stage]]` changed how it reads, and {}", error.message()))),
         (_, None) => Ok(Err("several stages changed how it reads, one after the other".to_owned())),
@@ -54,8 +52,8 @@ pub(crate) fn of(
 fn rope_parameters(
     config: &RunConfig,
     resolved: &Resolved,
-    train: usize,
     scaling: &StageReading,
+    applied: Applied,
 ) -> Result<Written> {
     let value = written::toml_value("an extension", &scaling.extend)?;
     let extend = ExtensionConfig::from_value(&value, "extend")?;
@@ -66,17 +64,17 @@ fn rope_parameters(
         &Init::new(config.seed, &Device::flex()),
         resolved.log_n(),
     )?;
-    written(&extend, &reading, Lengths { train, length: scaling.length })
+    written(&extend, &reading, Lengths { train: config.train.length, length: scaling.length }, applied)
 }
 
-/// Puts the scaling into the fields of a published architecture.
-pub(crate) fn insert(fields: &mut Map<String, Value>, architecture: Architecture, scaling: Written) {
+/// Puts the scaling of a run into its fields of a published architecture. `rotary` are its [base and share](crate::fields::rotary).
+pub(crate) fn insert(fields: &mut Map<String, Value>, rotary: Map<String, Value>, scaling: Written) {
     let Written { mut parameters, longest } = scaling;
-    if architecture == Architecture::GptNeoX
-        && let Some(share) = fields.get("rotary_pct")
-    {
+    if let Some(share) = rotary.get("rotary_pct") {
         parameters.insert("partial_rotary_factor".to_owned(), share.clone());
     }
+    // Beside a `rope_scaling` transformers reads nothing of `rope_parameters`, in which an imported file may have had them alone.
+    fields.extend(rotary);
     let original = parameters.get("original_max_position_embeddings").cloned();
     let kind = rope_type(&parameters).and_then(Value::as_str).unwrap_or_default().to_owned();
     for key in ["rope_scaling", "original_max_position_embeddings"] {

@@ -152,6 +152,13 @@ pub fn of_run(
     })
 }
 
+/// The base and the rotated share of a run's positions, as its architecture names them at the top of the file.
+pub fn rotary(architecture: Architecture, config: &RunConfig, resolved: &Resolved) -> Map<String, Value> {
+    let mut fields = write(architecture, resolved, &config.position);
+    fields.retain(|key, _| matches!(key.as_str(), "rope_theta" | "rotary_emb_base" | "rotary_pct"));
+    fields
+}
+
 /// Whether two values are the same; 1 and 1.0 are.
 pub(super) fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {

@@ -2,9 +2,13 @@
 
 use super::{LAYER_NORM, LENGTH, Made, QWEN3, SWIGLU, distance, edit, imported, keep, logits, logits_read};
 use crate::common::Project;
+use burn::tensor::Device;
+use longwave_hub::tensors;
+use longwave_hub::torch::Extended;
 use longwave_position::{ExtensionConfig, Lengths};
-use longwave_train::FileScaling;
 use longwave_train::checkpoint::StageReading;
+use longwave_train::run::CheckpointId;
+use longwave_train::{FileScaling, Trained};
 use serde_json::{Value, json};
 use std::fs;
 
@@ -109,7 +113,7 @@ fn a_fine_tuned_stage_is_exported_with_its_scaling() {
     let project = Project::new();
     let stage = "\n[[stage]]\nlength = \"4L\"\nsteps = 2\nbatch_tokens = 256\nextend = \"EXTEND\"\n";
     let config = project.text("small.toml");
-    for (extend, kind) in [("yarn", "arcee"), ("rerope", "longwave")] {
+    for (extend, kind) in [("yarn", "arcee"), ("dynamic_ntk", "arcee"), ("rerope", "longwave")] {
         let (file, run, out, back) = (
             format!("{extend}.toml"),
             format!("runs/{extend}"),
@@ -134,6 +138,70 @@ fn a_fine_tuned_stage_is_exported_with_its_scaling() {
             );
         }
     }
+}
+
+/// transformers reads `rope_scaling` in the place of `rope_parameters`, and base and share at the top of the file beside it. Files that it
+/// saves have them in `rope_parameters` alone.
+#[test]
+fn an_imported_model_is_scaled_from_its_l_with_the_base_and_the_share_of_its_file() {
+    let share = "{ kind = 'rope', layout = 'interleaved', base = 500.0, fraction = 0.5 }";
+    for (position, model, base, of_share) in [
+        ("{ kind = 'rope', base = 500.0 }", SWIGLU.to_owned(), "rope_theta", json!(null)),
+        (share, format!("{LAYER_NORM}\nhead_dim = 4"), "rotary_emb_base", json!(0.5)),
+    ] {
+        let made = Made::new(position, &model);
+        let (folder, _) = made.export("plain");
+        edit(&folder, |json| {
+            for key in ["longwave", base, "rotary_pct"] {
+                json.remove(key);
+            }
+        });
+        let [run, scaled] = ["run", "scaled"].map(|name| made.folder.path().join(name));
+        let mut import = longwave_hub::import(&folder, FileScaling::Trained).unwrap();
+        // The file names a longer text than the model was trained on.
+        import.change(&[format!("train.length={}", LENGTH / 2)]).unwrap();
+        import.write(&run, &Device::flex()).unwrap();
+        let trained = Trained::open(&run, CheckpointId::Last, &Device::flex()).unwrap();
+        let scaling =
+            StageReading { length: 2 * LENGTH, extend: json!({ "kind": "yarn" }), head_scale: None };
+        longwave_hub::export(&scaled, &run, &trained, &import.document, Some(&scaling)).unwrap();
+        let json: Value = serde_json::from_slice(&fs::read(scaled.join("config.json")).unwrap()).unwrap();
+        assert_eq!((&json[base], &json["rotary_pct"]), (&json!(500.0), &of_share), "{json}");
+        let parameters = &json["rope_parameters"];
+        assert_eq!(
+            (&parameters["rope_theta"], &parameters["partial_rotary_factor"]),
+            (&json!(500.0), &of_share)
+        );
+        assert_eq!(parameters["factor"], 4.0, "{json}");
+        assert_eq!(parameters["original_max_position_embeddings"], LENGTH / 2, "{json}");
+    }
+}
+
+/// `model.py` saves other weights of the same model.
+#[test]
+fn other_weights_keep_the_scaling_of_their_file() {
+    let made = Made::new("'rope'", SWIGLU);
+    let yarn = json!({ "kind": "yarn", "scale": 4.0 });
+    let scaling = StageReading { length: 4 * LENGTH, extend: yarn, head_scale: None };
+    let (folder, _) = made.export_scaled("scaled", Some(&scaling));
+    edit(&folder, |json| drop(json.remove("longwave")));
+    let [run, opened] = ["run", "opened"].map(|name| made.folder.path().join(name));
+    let (import, trained) = imported(&folder, &run);
+    let extend = ExtensionConfig::from_value(&"direct".into(), "extend").unwrap();
+    let extended = Extended { extend, longest: 4 * LENGTH };
+    longwave_hub::torch::export(&opened, &run, &trained, &import.document, &extended).unwrap();
+    let path = opened.join("model.safetensors");
+    let mut stored = tensors::from_bytes(&fs::read(&path).unwrap()).unwrap();
+    stored.values_mut().next().unwrap().numbers[0] += 1.0;
+    fs::write(&path, tensors::to_bytes(&stored).unwrap()).unwrap();
+    let (_, back) = imported(&opened, &made.folder.path().join("back"));
+    let of_file = |trained: &Trained| trained.config.imported.clone().unwrap();
+    let (before, after) = (of_file(&trained), of_file(&back));
+    assert_ne!(after.weights, before.weights);
+    assert!(before.scaling.is_some() && before.config.is_some());
+    assert_eq!((after.scaling, after.config), (before.scaling, before.config));
+    let frequencies = |trained: &Trained| trained.model.position.encodings()[0].frequencies().cloned();
+    assert_eq!(frequencies(&back), frequencies(&trained));
 }
 
 #[test]

@@ -22,7 +22,7 @@ use serde_json::{Map, Value as Json, json};
 use std::borrow::Cow;
 use std::path::Path;
 use toml::Value;
-pub use write::{Written, written};
+pub use write::{Applied, Written, written};
 
 /// Keys of our own that may stand beside those of the object.
 const COMMON: [&str; 4] = ["layers", "log_n", "temperature_law", "resonance"];

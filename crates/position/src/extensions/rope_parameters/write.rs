@@ -4,6 +4,7 @@ use super::{rope_type, translated};
 use crate::extension::Lengths;
 use crate::extensions::ExtensionConfig;
 use crate::frequency::Frequencies;
+use crate::layout::TextLayout;
 use crate::reading::{LayerReading, Reading};
 use longwave_core::{Error, Result};
 use serde_json::{Map, Value as Json, json};
@@ -17,17 +18,32 @@ pub struct Written {
     pub longest: usize,
 }
 
+/// When an extension is applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Applied {
+    /// For the length of each text: a reading.
+    ToEachText,
+    /// Once, for `lengths.length`: a `[[stage]]`, whose model reads texts of every length so.
+    Once,
+}
+
 /// The object for an extension of the model that `trained` reads, whose only encoding is `rope`. A scale that follows the length
 /// is fixed at that of `lengths.length`, the longest text: `rope_parameters` know one scale.
 ///
 /// `direct`, `linear`, `dynamic_ntk`, `yarn`, `llama3` and `longrope` have a `rope_type` each. Any other extension that changes
 /// frequencies, and nothing else, is written as `longrope` with the factor of every band.
-pub fn written(extend: &ExtensionConfig, trained: &Reading, lengths: Lengths) -> Result<Written> {
+pub fn written(
+    extend: &ExtensionConfig,
+    trained: &Reading,
+    lengths: Lengths,
+    applied: Applied,
+) -> Result<Written> {
     let fixed = with_fixed_scale(extend, lengths)?;
-    let ours = Spectra::new(&fixed, trained, lengths)?;
+    let ours = Spectra::new(&fixed, trained, lengths, applied)?;
     for parameters in named(&fixed, trained, lengths).into_iter().chain(by_band(&ours, trained, lengths)) {
-        let same = read_back(&parameters).and_then(|theirs| Spectra::new(&theirs, trained, lengths));
-        if same.is_ok_and(|theirs| theirs.equal(&ours)) {
+        let same = read_back(&parameters)
+            .and_then(|theirs| Spectra::new(&theirs, trained, lengths, Applied::ToEachText));
+        if ours.longest().is_some() && same.is_ok_and(|theirs| theirs.equal(&ours)) {
             let dynamic = rope_type(&parameters).is_some_and(|kind| kind == "dynamic");
             return Ok(Written { parameters, longest: if dynamic { lengths.train } else { lengths.length } });
         }
@@ -54,16 +70,17 @@ fn read_back(parameters: &Map<String, Json>) -> Result<ExtensionConfig> {
 }
 
 /// The frequencies of a model at several lengths, and everything else that a layer's reading has.
-struct Spectra(Vec<(Vec<Frequencies>, Vec<LayerReading>)>);
+struct Spectra(Vec<(Vec<Frequencies>, Vec<LayerReading>, TextLayout)>);
 
 impl Spectra {
     /// At one token, at L, just above it, at the longest text, and at twice that.
-    fn new(extend: &ExtensionConfig, trained: &Reading, lengths: Lengths) -> Result<Self> {
+    fn new(extend: &ExtensionConfig, trained: &Reading, lengths: Lengths, applied: Applied) -> Result<Self> {
         let Lengths { train, length } = lengths;
-        let read = |length| {
+        let read = |text| {
+            let length = if applied == Applied::Once { length } else { text };
             let read = extend.apply(trained, Lengths { train, length })?;
             let frequencies = read.encodings().iter().filter_map(|encoding| encoding.frequencies().cloned());
-            Ok((frequencies.collect(), read.layers().to_vec()))
+            Ok((frequencies.collect(), read.layers().to_vec(), read.layout()))
         };
         [1, train, train + 1, length, 2 * length].into_iter().map(read).collect::<Result<_>>().map(Self)
     }
@@ -82,8 +99,10 @@ impl Spectra {
                 && a.inv_freq.len() == b.inv_freq.len()
                 && a.inv_freq.iter().zip(&b.inv_freq).all(|(&a, &b)| near(a, b))
         };
-        self.0.iter().zip(&other.0).all(|((ours, layers), (theirs, others))| {
-            layers == others && ours.len() == theirs.len() && ours.iter().zip(theirs).all(|(a, b)| same(a, b))
+        self.0.iter().zip(&other.0).all(|((ours, layers, layout), (theirs, others, of_theirs))| {
+            (layers, layout) == (others, of_theirs)
+                && ours.len() == theirs.len()
+                && ours.iter().zip(theirs).all(|(a, b)| same(a, b))
         })
     }
 }
@@ -159,7 +178,7 @@ mod tests {
     }
 
     fn write(text: &str) -> Result<Written> {
-        written(&extension(text).unwrap(), &rope(), LENGTHS)
+        written(&extension(text).unwrap(), &rope(), LENGTHS, Applied::ToEachText)
     }
 
     #[test]
@@ -227,6 +246,10 @@ mod tests {
             "{ kind = 'longrope', n_hat = 4, long_factor = [1.0, 1.0, 1.0, 1.5, 2.0, 2.0, 4.0, 4.0] }",
             // One rule below L and another above it.
             "'drop'",
+            // Texts are laid out otherwise, with the same frequencies.
+            "'segments'",
+            "'randpos'",
+            "{ kind = 'float' }",
         ] {
             let error = write(ours).expect_err(ours);
             assert!(
@@ -234,5 +257,31 @@ mod tests {
                 "{ours}: {error}"
             );
         }
+    }
+
+    /// A model that a stage trained at 4L reads every text as that stage left it.
+    #[test]
+    fn an_extension_that_a_stage_applied_is_written_as_it_stands() {
+        for kind in ["'dynamic_ntk'", "{ kind = 'dynamic_ntk', factor = 4.0 }", "'ntk'"] {
+            let found =
+                written(&extension(kind).unwrap(), &rope(), LENGTHS, Applied::Once).unwrap().parameters;
+            assert_eq!(found["rope_type"], "longrope", "{kind}");
+            assert_eq!(found["short_factor"], found["long_factor"], "{kind}");
+            let read = extension(kind).unwrap().apply(&rope(), LENGTHS).unwrap();
+            let slowest = read.encodings()[0].frequencies().unwrap().inv_freq[7];
+            let factor = found["long_factor"][7].as_f64().unwrap();
+            assert!((1e4f64.powf(-7.0 / 8.0) / factor / slowest - 1.0).abs() < 1e-9, "{kind}: {factor}");
+        }
+        let found =
+            written(&extension("'yarn'").unwrap(), &rope(), LENGTHS, Applied::Once).unwrap().parameters;
+        assert_eq!(found["rope_type"], "yarn");
+    }
+
+    #[test]
+    fn what_has_no_frequencies_is_not_written() {
+        let table = reading("{ kind = 'learned', table_size = 512 }", &dimensions(), LogN::Off).unwrap();
+        let linear = extension("'linear'").unwrap();
+        let error = written(&linear, &table, LENGTHS, Applied::Once).unwrap_err();
+        assert!(error.message().contains("`linear` cannot be written as `rope_parameters`"), "{error}");
     }
 }

@@ -75,6 +75,11 @@ impl Cache {
         self.positions.length()
     }
 
+    /// How the text is laid out.
+    pub(crate) fn layout(&self) -> TextLayout {
+        self.asked.layout()
+    }
+
     /// Tokens of a segment, and how many rows before it it sees.
     fn segment(&self) -> (usize, usize) {
         match self.asked.layout() {

@@ -59,40 +59,55 @@ fn an_empty_prompt_begins_a_document() {
     assert_eq!(outcome.json()["read_instead"], "|");
 }
 
+/// Whether the greedy tokens after a prompt are those that one pass over the whole text finds. Each piece of `alone` tokens begins with
+/// `begins`.
+fn check_greedy(project: &Project, extend: &str, (begins, alone): (Option<u8>, usize)) {
+    let prompt = "its phase turns the wave";
+    let json = as_json(project, &["--prompt", prompt, "--temperature", "0", "--extend", extend]);
+    let found: Vec<i32> =
+        json["tokens"].as_array().unwrap().iter().map(|id| id.as_i64().unwrap() as i32).collect();
+    let trained = Trained::open(&project.path("runs/small-0"), CheckpointId::Last, &Device::flex()).unwrap();
+    let mut ids: Vec<i32> = begins.into_iter().chain(prompt.bytes()).map(i32::from).collect();
+    let read = ids.len();
+    let value = format!(
+        "extend = {}",
+        if extend.starts_with('{') { extend.to_owned() } else { format!("'{extend}'") }
+    );
+    let value = value.parse::<toml::Table>().unwrap().remove("extend").unwrap();
+    let lengths = Lengths { train: 32, length: read + 40 };
+    let reading = ExtensionConfig::from_value(&value, "extend")
+        .unwrap()
+        .apply(&trained.model.position, lengths)
+        .unwrap();
+    // One pass over the whole text says what follows each token.
+    ids.extend(&found);
+    if let Some(begins) = begins {
+        ids.iter_mut().step_by(alone).for_each(|first| *first = i32::from(begins));
+    }
+    let (count, positions) = (ids.len(), reading.layout().positions(ids.len()));
+    let tokens = Tensor::<2, Int>::from_data(TensorData::new(ids, [1, count]), &Device::flex());
+    let pass = Pass { tokens, positions: &positions, reading: &reading, dropout: None };
+    let logits = trained.model.logits(trained.model.hidden(&pass)); // [1, count, 256]
+    let best = logits.slice_dim(1, read - 1..count - 1).argmax(2);
+    let best = best.into_data_as::<i64>().try_to_vec::<i64>().unwrap();
+    let found: Vec<i64> = found.into_iter().map(i64::from).collect();
+    assert_eq!(found, best, "{extend}");
+}
+
 #[test]
 fn greedy_tokens_are_those_of_whole_readings() {
     let project = Project::new();
     project.train(&[]);
-    let prompt = "its phase turns the wave";
-    for kind in ["direct", "dynamic_ntk", "self_extend", "window", "segments", "randpos"] {
-        let text = match kind {
-            "self_extend" => "{ kind = 'self_extend', group = 4 }".to_owned(),
-            kind => kind.to_owned(),
-        };
-        let json = as_json(&project, &["--prompt", prompt, "--temperature", "0", "--extend", &text]);
-        let found: Vec<i32> =
-            json["tokens"].as_array().unwrap().iter().map(|id| id.as_i64().unwrap() as i32).collect();
-        let trained =
-            Trained::open(&project.path("runs/small-0"), CheckpointId::Last, &Device::flex()).unwrap();
-        let value = format!("extend = {}", if text.starts_with('{') { text } else { format!("'{text}'") });
-        let value = value.parse::<toml::Table>().unwrap().remove("extend").unwrap();
-        let lengths = Lengths { train: 32, length: prompt.len() + 40 };
-        let reading = ExtensionConfig::from_value(&value, "extend")
-            .unwrap()
-            .apply(&trained.model.position, lengths)
-            .unwrap();
-        // One pass over the whole text says what follows each token.
-        let mut ids: Vec<i32> = prompt.bytes().map(i32::from).collect();
-        ids.extend(&found);
-        let (count, positions) = (ids.len(), reading.layout().positions(ids.len()));
-        let tokens = Tensor::<2, Int>::from_data(TensorData::new(ids, [1, count]), &Device::flex());
-        let pass = Pass { tokens, positions: &positions, reading: &reading, dropout: None };
-        let logits = trained.model.logits(trained.model.hidden(&pass)); // [1, count, 256]
-        let best = logits.slice_dim(1, prompt.len() - 1..count - 1).argmax(2);
-        let best = best.into_data_as::<i64>().try_to_vec::<i64>().unwrap();
-        let found: Vec<i64> = found.into_iter().map(i64::from).collect();
-        assert_eq!(found, best, "{kind}");
+    for extend in
+        ["direct", "dynamic_ntk", "{ kind = 'self_extend', group = 4 }", "window", "segments", "randpos"]
+    {
+        check_greedy(&project, extend, (None, 1));
     }
+    let project = Project::new();
+    project.train(&["--set", "data.bos=^"]);
+    check_greedy(&project, "direct", (Some(b'^'), usize::MAX));
+    // Segments of L tokens.
+    check_greedy(&project, "segments", (Some(b'^'), 32));
 }
 
 #[test]

@@ -112,7 +112,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         Size::reading_bytes(resolved, prompt.ids.len(), 1).saturating_add(Cache::bytes(resolved, length));
     memory_check::check(length, needed, available())?;
     let generator = Generator::new(model, &machine.device, &extend, config.train.length, lengths)?
-        .of_tokens(tokenizer.ids());
+        .of_tokens(tokenizer.ids())
+        .begin_segments(tokenizer.bos(&config.data.bos)?);
     introduce(&machine);
     describe(&arguments.prompt, &prompt);
     let stream = !json;

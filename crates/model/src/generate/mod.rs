@@ -8,6 +8,7 @@ use crate::cache::Cache;
 use crate::gpt::{Gpt, upload};
 use burn::tensor::Device;
 use longwave_core::{Error, Result};
+use longwave_position::layout::TextLayout;
 use longwave_position::{ExtensionConfig, Lengths, Reading};
 pub use sampling::Sampling;
 
@@ -21,6 +22,8 @@ pub struct Generator<'a> {
     length: usize,
     /// The ids that have a text, in order; `None` where all have.
     tokens: Option<Vec<u32>>,
+    /// The token that each segment begins with, and the tokens of a segment.
+    begins: Option<(u32, usize)>,
 }
 
 impl<'a> Generator<'a> {
@@ -44,7 +47,14 @@ impl<'a> Generator<'a> {
                 .context(format!("a prompt of {context} tokens and {max_tokens} new ones"))
                 .hint("ask for fewer with `--max-tokens`, or read it further with an `--extend` that applies")
         })?;
-        Ok(Self { model, device, cache: Cache::new(model, &reading, length), length, tokens: None })
+        Ok(Self {
+            model,
+            device,
+            cache: Cache::new(model, &reading, length),
+            length,
+            tokens: None,
+            begins: None,
+        })
     }
 
     /// Samples only these ids, in order: those of the tokenizer, whose vocabulary may have gaps and the model embeddings for
@@ -52,6 +62,17 @@ impl<'a> Generator<'a> {
     #[must_use]
     pub fn of_tokens(self, tokens: Vec<u32>) -> Self {
         Self { tokens: Some(tokens), ..self }
+    }
+
+    /// Reads this token in the place of the first one of every segment, where the text is read in segments that see nothing of each
+    /// other: `data.bos`, as in training and in evaluations. The context has its own.
+    #[must_use]
+    pub fn begin_segments(self, bos: Option<u32>) -> Self {
+        let begins = match self.cache.layout() {
+            TextLayout::Segments { length } => bos.map(|bos| (bos, length)),
+            _ => None,
+        };
+        Self { begins, ..self }
     }
 
     /// Samples tokens until the length is reached and gives all of them; `emit` is given each as soon as it
@@ -88,7 +109,13 @@ impl<'a> Generator<'a> {
 
     /// Reads tokens and gives the logits of the one that follows, `[vocab_size]`.
     fn next_logits(&mut self, tokens: &[u32]) -> Result<Vec<f32>> {
-        let tokens = upload(tokens, [1, tokens.len()], self.device);
+        let read = self.cache.rows();
+        let begun = |(place, &token): (usize, &u32)| match self.begins {
+            Some((bos, length)) if place > 0 && place.is_multiple_of(length) => bos,
+            _ => token,
+        };
+        let tokens: Vec<u32> = (read..).zip(tokens).map(begun).collect();
+        let tokens = upload(&tokens, [1, tokens.len()], self.device);
         let count = tokens.dims()[1];
         let hidden = self.model.read_on(tokens, &mut self.cache);
         let last = self.model.logits(hidden.slice_dim(1, count - 1..count));

@@ -82,7 +82,7 @@ diagnostics! {
     RepetitionChange: "change by distance of the last repetition", "nats a token", "distance",
         "loss less the window baseline's, of tokens whose bigram was last seen so far back (to twice as far; 0: never)", "after arXiv:2109.09115, figure 4";
     ContextCut: "far context cut", "nats a token", "kept tokens",
-        "what the loss of the last tokens changes by where the text before the kept tokens is left out, positions as they were", "arXiv:1805.04623";
+        "what the loss of the last tokens changes by where the text before the kept tokens, at least so many for each, is left out, positions as they were", "arXiv:1805.04623";
     ContextShuffled: "far context shuffled", "nats a token", "kept tokens",
         "the same where the tokens before are in random order", "arXiv:1805.04623, arXiv:2109.09115";
     ContextOther: "far context of another text", "nats a token", "kept tokens",

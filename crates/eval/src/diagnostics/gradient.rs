@@ -25,8 +25,8 @@ const ROUNDING: f64 = 1e-3;
 
 /// The norm of the gradient of the last loss by the embedding of each token, from the last token back: `[tokens]`.
 ///
-/// `traced` is the model that tracks gradients, and `reading` is of it. Tokens stand in rows of their own here; `None` where that changes the last loss, `known`:
-/// the encoding looks at their ids.
+/// `traced` is the model that tracks gradients, and `reading` is of it. Tokens stand in rows of their own here. `Ok(Err(reason))` where that changes the
+/// last loss, `known`, and where that loss is so low that nothing changes it.
 pub(super) fn by_distance(
     model: &Gpt,
     traced: &Gpt,
@@ -34,7 +34,7 @@ pub(super) fn by_distance(
     tokens: &[u32],
     target: u32,
     known: f64,
-) -> Result<Option<Vec<f64>>> {
+) -> Result<Result<Vec<f64>, &'static str>> {
     let (length, table) = (tokens.len(), model.embedding.val());
     let ids = upload(tokens, [1, length], &table.device()).reshape([length]);
     let device = traced.embedding.device();
@@ -51,7 +51,7 @@ pub(super) fn by_distance(
     let loss = traced.nll(&pass, upload(&[target], [1, 1], &device), length - 1..length).sum();
     let found = numbers("the loss", loss.clone())?[0];
     if (f64::from(found) - known).abs() > ROUNDING * known.max(1.0) {
-        return Ok(None);
+        return Ok(Err("the encoding looks at the tokens themselves"));
     }
     let gradients = loss.backward();
     let gradient = traced.embedding.val().grad(&gradients);
@@ -62,9 +62,9 @@ pub(super) fn by_distance(
     norms.reverse();
     let sum: f64 = norms.iter().sum();
     if !(sum > 0.0 && sum.is_finite()) {
-        return Err(Error::failed("the gradient of the last loss is 0 or no number"));
+        return Ok(Err("the gradient of the last loss of a text is 0 or no number"));
     }
-    Ok(Some(norms))
+    Ok(Ok(norms))
 }
 
 /// Why the receptive field of a reading is not measured; none where it is.

@@ -206,10 +206,13 @@ impl Reader<'_, '_> {
             let target = task.text.read(window.document, window.end - 1..window.end)[0];
             let known = scores.last().map_or(f64::NAN, |score| score.nll);
             let model = self.subject.model;
-            let Some(gradient) = gradient::by_distance(model, &traced, &reading, &tokens, target, known)?
-            else {
-                self.note("the receptive field is not measured: the encoding looks at the tokens themselves");
-                return Ok(());
+            let found = gradient::by_distance(model, &traced, &reading, &tokens, target, known)?;
+            let gradient = match found {
+                Ok(gradient) => gradient,
+                Err(reason) => {
+                    self.note(format!("the receptive field is not measured: {reason}"));
+                    return Ok(());
+                }
             };
             let mut last = 0.0;
             let within: Vec<f64> = gradient
@@ -315,8 +318,9 @@ impl Reader<'_, '_> {
             let tokens = task.text.read(window.document, window.start..window.end - 1);
             let other = windows.iter().find(|other| other.document != window.document);
             for kept in self.kept() {
-                // Each of the targets keeps half of the tokens before it.
-                let scored = (kept / 2).clamp(1, window.targets());
+                let scored = (kept / 2).clamp(1, window.targets()).min(tokens.len() - kept);
+                // The first of these targets keeps so many tokens, and those after it more: what a window of `kept` tokens sees stays.
+                let unchanged = kept + scored - 1;
                 let targets = task.text.read(window.document, window.end - scored..window.end);
                 let known = &scores[index][scores[index].len() - scored..];
                 for change in Change::ALL {
@@ -325,7 +329,7 @@ impl Reader<'_, '_> {
                         (_, other) => other.unwrap_or(window),
                     };
                     let other = task.text.read(other.document, other.start..other.end - 1);
-                    let mut changed = change.of(&tokens, kept, &other, index as u64);
+                    let mut changed = change.of(&tokens, unchanged, &other, index as u64);
                     let length = changed.len();
                     task.text.begin(&mut changed, length, TextLayout::Contiguous);
                     let losses =

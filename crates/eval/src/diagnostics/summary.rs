@@ -4,6 +4,9 @@ use super::explained::Explained;
 use super::finding::{Diagnostic, Finding, Over};
 use crate::statistics::student;
 
+/// What f32 leaves of two losses that are equal, in nats, is below it.
+const ROUNDING: f64 = 1e-5;
+
 /// How often a verdict finds a change where there is none.
 const LEVEL: f64 = 0.05;
 
@@ -207,7 +210,7 @@ impl Change {
         let Some(se) = change.se.filter(|_| change.count > 1) else { return Self::Unknown };
         let errors = student::quantile(1.0 - LEVEL / 2.0, change.count as f64 - 1.0);
         match change.value {
-            value if value.abs() <= errors * se => Self::None,
+            value if value.abs() <= ROUNDING.max(errors * se) => Self::None,
             value if value > 0.0 => Self::Up,
             _ => Self::Down,
         }
@@ -305,6 +308,9 @@ mod tests {
             assert_eq!([of(none), of(-none)], [Change::None; 2], "{count}");
             assert_eq!([of(shown), of(-shown)], [Change::Up, Change::Down], "{count}");
         }
+        // Of rounding alone.
+        let small = Finding { se: Some(3e-9), ..finding(Diagnostic::BaselineChange, 1024, None, -8e-9) };
+        assert_eq!(Change::of(&small), Change::None);
         let one = Finding { count: 1, ..finding(Diagnostic::ContextCut, 1024, None, 9.0) };
         assert_eq!(Change::of(&one), Change::Unknown);
     }

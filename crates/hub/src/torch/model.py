@@ -7,9 +7,6 @@ import pathlib
 # + re.sub(
 import re
 # -
-# + Callable[
-from collections.abc import Callable
-# -
 from dataclasses import dataclass
 
 import torch

@@ -5,30 +5,31 @@ class Formulas(Encoding):
         c, i = self.config, self.places(rows.positions)[:, None]
         if "bias" not in c:
             return 0.0
-        sizes = {
+        # Names and numbers are looked up: a parameter may be called as a word of Python.
+        # Every number is a float, also 007: 10**-2 of integer tensors would be 0.
+        word = r"[A-Za-z_]\w*|[\d.]+(?:[eE][+-]?\d+)?"
+        text = " ".join(c["bias"].split()).replace("^", "**")
+        numbers = {
             "heads": c["heads"],
             "layers": c["layers"],
+            "layer": self.layer,
             "L": c["train_length"],
             "d": c["head_dim"],
+            "pi": math.pi,
+            "e": math.e,
         }
-        values = {
-            name: i.new_tensor(size)
-            for name, size in (sizes | {"layer": self.layer}).items()
-        }
-        values |= {
+        found = re.findall(word, text)
+        numbers |= {x: float(x) for x in found if x[0] in ".0123456789"}
+        of = {name: i.new_tensor(number) for name, number in numbers.items()}
+        of |= {
             "n": self.distance(rows),
             "i": i,
             "j": torch.minimum(i, self.places(rows.positions)),
+            "head": torch.arange(1, c["heads"] + 1).to(i)[:, None, None],
         }
-        values["head"] = torch.arange(1, c["heads"] + 1, device=i.device)[:, None, None]
-        values |= {"pi": i.new_tensor(math.pi), "e": i.new_tensor(math.e)}
         for index, name in enumerate(sorted(c.get("parameters", {}))):
             value = self.get_parameter(f"values.{index}")
-            values[name] = value[min(self.layer, len(value) - 1), :, None, None]
-
-        def function(of: Callable[..., Tensor]) -> Callable[..., Tensor]:
-            return lambda *x: of(*(torch.as_tensor(y, device=i.device) for y in x))
-
+            of[name] = value[min(self.layer, len(value) - 1), :, None, None]
         names = [
             "exp",
             "log",
@@ -41,13 +42,11 @@ class Formulas(Encoding):
             "tanh",
             "sigmoid",
         ]
-        names += ["floor", "ceil", "pow"]
-        functions = {name: function(getattr(torch, name)) for name in names}
-        functions |= {"softplus": function(F.softplus), "ln": functions["log"]}
-        functions |= {"min": function(torch.minimum), "max": function(torch.maximum)}
-        functions["clamp"] = function(torch.clamp)
-        functions["round"] = function(lambda x: (x.abs() + 0.5).floor() * x.sign())
-        # Names are looked up: a parameter may be called as a word of Python.
-        text = re.sub(r"\b[A-Za-z_]\w*", r'of["\g<0>"]', c["bias"].replace("^", "**"))
-        bias = eval(text, {"of": values | functions})  # noqa: S307
-        return torch.as_tensor(bias).to(rows.input.dtype)
+        names += ["floor", "ceil", "pow", "clamp"]
+        functions = {name: getattr(torch, name) for name in names}
+        functions |= {"softplus": F.softplus, "ln": torch.log}
+        functions |= {"min": torch.minimum, "max": torch.maximum}
+        functions["round"] = lambda x: (x.abs() + 0.5).floor() * x.sign()
+        text = re.sub(word, r'of["\g<0>"]', text)
+        bias = eval(text, {"of": of | functions})  # noqa: S307
+        return bias.to(rows.input.dtype)

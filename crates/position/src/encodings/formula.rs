@@ -37,7 +37,8 @@ keys! {
     pub struct Config {
         /// What is added to the logits, such as `"-p * log1p(a * n)"`: a function of the distance `n`, or of the positions
         /// `i` and `j` of query and key, of `head` (from 1), `heads`, `layer` (from 0), `layers`, `L`, `d` (`head_dim`) and
-        /// of `parameters`. `ALiBi`'s where `inv_freq` is not given either.
+        /// of `parameters`. `ALiBi`'s where `inv_freq` is not given either. In a mixed stack, `layer` and `layers` count the layers that
+        /// read this encoding.
         pub bias: Option<String> = None,
         /// The frequency of each pair of channels, such as `"base^(-2*band/d)"`: a function of `band` (from 0, also `i`),
         /// `d`, `base` and `L`.
@@ -82,14 +83,22 @@ impl Config {
                 "a frequency is a number of at least 0, in radians a position; 0 leaves the band unrotated",
             ))
         };
-        let inv_freq = (0..dimensions.head_dim / 2).map(at).collect::<Result<_>>()?;
-        Ok(Some(Frequencies {
-            inv_freq,
-            base: self.base,
+        let inv_freq = (0..dimensions.head_dim / 2).map(at).collect::<Result<Vec<_>>>()?;
+        let with = |base: f64| Frequencies {
+            inv_freq: inv_freq.clone(),
+            base,
             attention_factor: 1.0,
             start: None,
             resonance: false,
-        }))
+        };
+        let given = with(self.base);
+        if given.is_geometric() {
+            return Ok(Some(given));
+        }
+        // Those of `rope` have its base, which extensions ask for, whatever the formula makes them of.
+        let second = inv_freq.get(1).filter(|frequency| **frequency > 0.0);
+        let own = second.map(|second| with(second.powf(-(dimensions.head_dim as f64) / 2.0)));
+        Ok(Some(own.filter(Frequencies::is_geometric).unwrap_or(given)))
     }
 
     fn check_parameters(&self, section: &str, bias: Option<&Formula>, dimensions: &Dimensions) -> Result<()> {
@@ -108,6 +117,13 @@ impl Config {
                 return Err(Error::usage(text).hint("use it in `bias`, or remove it"));
             }
             let keys = parameter.keys();
+            for (bound, given) in [("min", keys.min), ("max", keys.max)] {
+                if let Some(given) = given.filter(|given| !given.is_finite()) {
+                    let key = format!("{key}.{bound}");
+                    return Err(Error::value(&key, given, "a bound is a finite number")
+                        .hint(format!("leave `{bound}` out for no bound")));
+                }
+            }
             let [least, most] = keys.bounds();
             for start in keys.starts(&key, dimensions)? {
                 if !start.is_finite() || start < least || start > most {
@@ -207,7 +223,7 @@ impl Configure for Config {
     const PYTORCH: Option<&'static str> = Some(include_str!("formula.py"));
     const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined: what the formula gives there");
     const VARIANTS: &'static [&'static str] = &[
-        "bias = '-softplus(a) * log1p(softplus(b) * n)'\nparameters = { a = 0.0, b = { start = 'layer - head/heads', per_layer = false } }",
+        "bias = '-softplus(a) * log1p(softplus(b) * n)'\nparameters = { a = 0.0, b = { start = '-head/heads', per_layer = false } }",
         "inv_freq = 'base^(-2*band/d)'",
         "bias = '-a * n / (1 + j)'\nparameters = { a = { start = 0.1, per_head = false, min = 0.0 } }",
     ];

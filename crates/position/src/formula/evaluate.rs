@@ -141,9 +141,30 @@ fn power(a: Value, b: Value, device: &Device) -> Tensor<2> {
             let of_zero = powers_of_zero(b.detach()).expand(shape);
             powers.mask_where(zeros.expand(shape).equal_elem(1.0), of_zero)
         }
-        (Value::Learned(a), Value::Host { shape: [1, 1], numbers }) => a.powf_scalar(numbers[0]),
-        (Value::Learned(a), b) => (a.log() * b.upload(device)).exp(),
+        (Value::Learned(a), Value::Host { shape: [1, 1], numbers }) => match numbers[0] {
+            root if root > 0.0 && root < 1.0 => flat_at_zero(a, |a| a.powf_scalar(root)),
+            exponent => a.powf_scalar(exponent),
+        },
+        // Of the slopes at 0, that of a^1 is 1 and those of larger powers are 0; an infinite one is taken as 0.
+        (Value::Learned(a), b) => {
+            let b = b.upload(device);
+            let zeros = a.clone().equal_elem(0.0);
+            let powers = (a.clone().mask_fill(zeros, 1.0).log() * b.clone()).exp();
+            let shape = powers.dims();
+            let b = b.detach();
+            let slope = b.zeros_like().mask_fill(b.clone().equal_elem(1.0), 1.0);
+            let of_zero = powers_of_zero(b) + a.clone() * slope;
+            powers.mask_where(a.expand(shape).equal_elem(0.0), of_zero)
+        }
     }
+}
+
+/// `f(x)` of a root, with slope 0 where it is 0 at some distances alone: an infinite one times a 0 inside, such as the distance, would be no
+/// number. Where it is 0 at every distance the parameter is, and the slope stays infinite.
+pub(super) fn flat_at_zero(x: Tensor<2>, f: impl FnOnce(Tensor<2>) -> Tensor<2>) -> Tensor<2> {
+    let somewhere = x.clone().detach().abs().max_dim(1).greater_elem(0.0); // [heads or 1, 1]
+    let zeros = x.clone().equal_elem(0.0).bool_and(somewhere.expand(x.dims()));
+    f(x.mask_fill(zeros.clone(), 1.0)).mask_fill(zeros, 0.0)
 }
 
 /// `0^b`: 0 where b is above 0, 1 at 0, infinite below.

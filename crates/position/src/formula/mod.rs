@@ -53,7 +53,7 @@ impl Function {
         Self::new("ln", f64::ln, Tensor::log),
         Self::new("log2", f64::log2, |x| x.log().div_scalar(std::f64::consts::LN_2)),
         Self::new("log1p", f64::ln_1p, Tensor::log1p),
-        Self::new("sqrt", f64::sqrt, Tensor::sqrt),
+        Self::new("sqrt", f64::sqrt, |x| evaluate::flat_at_zero(x, Tensor::sqrt)),
         Self::new("abs", f64::abs, Tensor::abs),
         Self::new("sin", f64::sin, Tensor::sin),
         Self::new("cos", f64::cos, Tensor::cos),

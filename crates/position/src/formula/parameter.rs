@@ -3,7 +3,7 @@
 use super::Formula;
 use crate::encoding::Dimensions;
 use crate::parameter::ParameterSpec;
-use longwave_core::Result;
+use longwave_core::{Error, Result};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -29,7 +29,8 @@ pub enum Parameter {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ParameterKeys {
-    /// Where it starts: a number, or a formula of `head`, `heads`, `layer`, `layers`, `L` and `d`.
+    /// Where it starts: a number, or a formula of `heads`, `layers`, `L`, `d`, of `head` where every head has its own, and of
+    /// `layer` where every layer has.
     pub start: Start,
     /// Whether every layer has its own.
     #[serde(default = "yes")]
@@ -94,7 +95,18 @@ impl ParameterKeys {
         let [layers, heads] = self.shape(dimensions);
         let formula = match &self.start {
             Start::Number(number) => Formula::Number(*number),
-            Start::Formula(text) => Formula::read(&format!("{key}.start"), text, &OF_START)?,
+            Start::Formula(text) => {
+                let key = format!("{key}.start");
+                let formula = Formula::read(&key, text, &OF_START)?;
+                let shared = [("head", "per_head", self.per_head), ("layer", "per_layer", self.per_layer)];
+                let named = |(name, _, has_own): &(&str, &str, bool)| !has_own && formula.has(name);
+                if let Some((name, switch, _)) = shared.into_iter().find(named) {
+                    let what = format!("`{name}` cannot stand in it, as every {name} has the same parameter");
+                    return Err(Error::value(&key, format!("{text:?}"), what)
+                        .hint(format!("write it without `{name}`, or remove `{switch} = false`")));
+                }
+                formula
+            }
         };
         let at = |layer, head| formula.number(&|name| of_sizes(name, layer, head, dimensions));
         let places = (0..layers).flat_map(|layer| (0..heads).map(move |head| (layer, head)));

@@ -83,6 +83,8 @@ fn tensors_and_numbers_agree_in_value_and_slope() {
         "sigmoid(a*n) - tanh(b*n) + exp(-a*n) * cos(b*n) + sin(a)",
         "min(a*n, 2) + max(b*n, 1) + clamp(a*n, 0.1, 5) + abs(b - 1) + sqrt(a + n)",
         "(a + b)^(b + n/70) + log2(a) + log(b) - head * a / (b + n)",
+        // A learned base that is 0 at distance 0.
+        "(a*n)^b + sqrt(b*n) + (a*n)^0.5 + (b*n)^1.5",
     ] {
         let formula = parse::parse(text).unwrap();
         let learned = [[0.3, 0.7], [1.2, 0.45]].map(|x| {
@@ -147,6 +149,27 @@ fn a_learned_exponent_takes_zero_as_a_number_does() {
     }
 }
 
+/// 0^0, 0^0.5, 0^1 and 0^2: of their slopes at 0, only that of the third is a number above 0.
+#[test]
+fn a_learned_base_takes_zero_as_a_number_does() {
+    let device = Device::flex().autodiff();
+    for (power, learned) in [("a^n", false), ("a^(b*n)", true)] {
+        let [a, b] = [0.0, 1.0].map(|x| Tensor::<2>::from_floats([[x]], &device).require_grad());
+        let of = |name: &str| match name {
+            "a" => Value::Learned(a.clone()),
+            "b" => Value::Learned(b.clone()),
+            _ => Value::by_distance(vec![0.0, 0.5, 1.0, 2.0]),
+        };
+        let found = parse::parse(power).unwrap().value(&of, &device).tensor([1, 4], &device);
+        let gradients = found.clone().sum().backward();
+        assert_eq!(found.into_data().try_to_vec::<f32>().unwrap(), [1.0, 0.0, 0.0, 0.0], "{power}");
+        assert_eq!(a.grad(&gradients).unwrap().into_scalar::<f32>(), 1.0, "{power}");
+        if learned {
+            assert_eq!(b.grad(&gradients).unwrap().into_scalar::<f32>(), 0.0);
+        }
+    }
+}
+
 #[test]
 fn what_is_no_number_stays_so() {
     let device = Device::flex();
@@ -154,7 +177,9 @@ fn what_is_no_number_stays_so() {
         "a" => Value::Learned(Tensor::<2>::from_floats([[-1.0]], &device)),
         _ => Value::by_distance(vec![0.0, 3.0]),
     };
-    for text in ["min(log(a), n)", "max(n, log(a))", "clamp(log(a), 0, 1)", "(n - 4)^a"] {
+    for text in
+        ["min(log(a), n)", "max(n, log(a))", "clamp(log(a), 0, 1)", "(n - 4)^a", "sqrt(a) + n", "a^0.5 + n"]
+    {
         let found = parse::parse(text).unwrap().value(&of, &device).tensor([1, 2], &device);
         let found: Vec<f32> = found.into_data().try_to_vec().unwrap();
         assert!(found.iter().all(|number| number.is_nan()), "{text}: {found:?}");

@@ -181,6 +181,12 @@ fn every_encoding_is_written_and_comes_back() {
         plain("'pope'", "log_n = true\nkv_heads = 2"),
         plain("{ kind = 'alibi', heads = 'H/2', slopes = 'linear', learned_slopes = true }", ""),
         plain("['wall', 'bam']", "kv_heads = 2"),
+        // Powers of whole numbers below 0, and what Python would read otherwise.
+        plain(
+            "{ kind = 'formula', bias = \"-a*(2^(-head)*n + pow(head, -1)*log1p(n)\\n + pow(10, -2)*sqrt(n + 007) + head^(-1))\\n *2^(1-head)\", \
+             parameters = { a = 0.3 } }",
+            "",
+        ),
         plain("'rope'", "attention_gate = 'head'\nattention_gate_bias = true\ncanon = ['feed_forward']"),
         plain("'fox'", "attention_gate = 'channel'\nnorm_attention_output = true\ncanon = ['attention', 'feed_forward']"),
         plain(

@@ -1,6 +1,7 @@
 //! What a formula may hold.
 
 use super::*;
+use crate::laws::values;
 use crate::testing::{bias, build, message_of};
 
 fn formula(bias: &str, start: f64) -> String {
@@ -41,4 +42,43 @@ fn zero_to_a_learned_power_is_that_to_the_same_number() {
     assert_eq!([own(0.0), own(0.5)].map(f32::to_bits), [1.0f32, 0.0].map(f32::to_bits));
     assert!(message_of(&formula("n^a", -1.0)).contains("it is inf at distance 0"));
     assert!(message_of(&formula("a * n^(-1)", 1.0)).contains("it is inf at distance 0"));
+}
+
+#[test]
+fn a_bound_is_a_number() {
+    for (bound, value) in [("min", "nan"), ("max", "inf")] {
+        let parameter = format!("{{ start = 0.1, {bound} = {value} }}");
+        let message =
+            message_of(&format!("kind = 'formula'\nbias = '-a * n'\nparameters = {{ a = {parameter} }}"));
+        let key = format!("`position.parameters.a.{bound} = ");
+        assert!(message.starts_with(&key) && message.contains("a bound is a finite number"), "{message}");
+        assert!(message.ends_with(&format!("hint: leave `{bound}` out for no bound")), "{message}");
+    }
+}
+
+#[test]
+fn a_shared_parameter_starts_at_one_value() {
+    let text = |start: &str, shared: &str| {
+        format!(
+            "kind = 'formula'\nbias = '-a * n'\nparameters = {{ a = {{ start = '{start}', {shared} = false }} }}"
+        )
+    };
+    for (start, shared, name) in
+        [("2^(-8*head/heads)", "per_head", "head"), ("layer + 1", "per_layer", "layer")]
+    {
+        let message = message_of(&text(start, shared));
+        let key = format!(
+            "`position.parameters.a.start = \"{start}\"` is not allowed: `{name}` cannot stand in it"
+        );
+        assert!(message.starts_with(&key), "{message}");
+        let hint = format!("hint: write it without `{name}`, or remove `{shared} = false`");
+        assert!(message.ends_with(&hint), "{message}");
+    }
+    // Of 2 layers and 2 heads.
+    for (start, shared, expected) in
+        [("head/heads", "per_layer", [0.5f32, 1.0]), ("layer + 1/layers", "per_head", [0.5, 1.5])]
+    {
+        let built = build(&text(start, shared), &Device::flex());
+        assert_eq!(values(&built), [expected], "{start}");
+    }
 }

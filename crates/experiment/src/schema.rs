@@ -113,7 +113,8 @@ mod tests {
         let optimizers = json!({ "enum": ["adamw", "muon"] });
         let forms = &schema["$defs"]["TrainConfig"]["properties"]["optimizer"]["anyOf"];
         assert!(forms.as_array().unwrap().contains(&optimizers), "{forms}");
-        let names: Vec<&str> = encodings::kinds().iter().map(|entry| entry.kind).collect();
+        let names = encodings::names();
+        assert!(names.contains(&"rope") && names.contains(&"xlnet"), "{names:?}");
         let position = &schema["$defs"]["PositionConfig"]["anyOf"];
         assert!(position.as_array().unwrap().contains(&json!({ "enum": names })), "{position}");
         let list = position.as_array().unwrap().iter().find(|form| form["type"] == "array").unwrap();

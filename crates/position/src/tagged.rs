@@ -67,11 +67,14 @@ pub(crate) fn with_lengths<C: Configure>(mut schema: Schema) -> Schema {
         let property = schema.pointer_mut(&format!("/properties/{key}")).and_then(Json::as_object_mut);
         if let Some(property) = property {
             let is_number = property.get("type").is_some_and(|kind| kind == "number");
+            let may_be_none = property.get("default").is_some_and(|default| *default == 0);
             property.retain(|name, _| matches!(name.as_str(), "description" | "default"));
             let mut forms = length["anyOf"].clone();
             if is_number {
                 // What may be a length and need not be one.
                 forms[0] = json!({ "type": "number" });
+            } else if may_be_none {
+                forms[0]["minimum"] = json!(0);
             }
             property.insert("anyOf".to_owned(), forms);
         }

@@ -151,6 +151,13 @@ fn init_writes_a_config_and_overwrites_nothing_by_itself() {
         ("name = \"alibi\"", "name = \"mine\"")
     );
     assert_eq!(text("mine.toml").replace("name = \"mine\"", "name = \"alibi\""), text("alibi.toml"));
+    // A name of a folder has neither a dot at its beginning nor a space.
+    for (file, name) in [(".hid.toml", "_hid"), ("my run.toml", "my_run")] {
+        let wrote = place.ok(&["init", "alibi", "--out", file]).stderr;
+        assert!(wrote.contains(&format!("wrote {file}, named `{name}`; ")), "{wrote}");
+        assert_eq!(named(file), format!("name = \"{name}\""));
+        place.ok(&["validate", file]);
+    }
     assert!(fs::read_to_string(place.path("empty/alibi.toml")).unwrap().contains("ALiBi"));
     place.run(&["init", "alibe"]).refuses(2, &["did you mean `alibi.toml`?"]);
     fs::create_dir(place.path("empty/my dir")).unwrap();

@@ -43,21 +43,23 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         return Err(Error::usage(format!("`{shown}` is there already"))
             .hint("choose another file with `--out`, or overwrite it with `--force`"));
     }
-    let name = out.file_stem().unwrap_or_default().to_string_lossy();
+    let stem = out.file_stem().unwrap_or_default().to_string_lossy();
+    let name = file::folder_name(&stem);
     file::write(&out, named(text, &name).as_bytes())?;
     let word = quoted(&out.to_string_lossy());
+    // Another file may get the same name in this way, and with it the same folder.
+    let called = if name == stem { String::new() } else { format!(", named `{name}`") };
     status(&match kind {
-        FileKind::Config => format!("wrote {shown}; `longwave train --config {word}` trains it"),
-        FileKind::Study => format!("wrote {shown}; `longwave study {word}` runs it"),
+        FileKind::Config => format!("wrote {shown}{called}; `longwave train --config {word}` trains it"),
+        FileKind::Study => format!("wrote {shown}{called}; `longwave study {word}` runs it"),
     });
     Ok(())
 }
 
-/// The text with the `name` of its file, so that its runs have a folder of their own.
+/// The text with a `name` after that of its file, so that its runs have a folder of their own.
 fn named(text: &str, name: &str) -> String {
-    let is_plain = |sign: char| sign.is_ascii_alphanumeric() || matches!(sign, '-' | '_' | '.');
     let is_name = |line: &&str| line.starts_with("name = \"");
-    match text.lines().find(is_name).filter(|_| !name.is_empty() && name.chars().all(is_plain)) {
+    match text.lines().find(is_name) {
         Some(line) => text.replacen(line, &format!("name = \"{name}\""), 1),
         None => text.to_owned(),
     }

@@ -11,7 +11,7 @@ mod leftovers;
 mod new_folder;
 
 pub use leftovers::{holds_leftovers_only, holds_leftovers_only_beside, remove_leftovers};
-pub use new_folder::{check_folder_name, check_new_folder, write_new_folder};
+pub use new_folder::{check_folder_name, check_new_folder, folder_name, write_new_folder};
 
 use crate::error::{Error, Result};
 use sha2::{Digest, Sha256};

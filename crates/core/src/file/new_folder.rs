@@ -12,13 +12,24 @@ use std::path::Path;
 /// Characters of a `name`: a name in a folder has 255 bytes at most, and a seed and the ends of files come after this one.
 const LONGEST_NAME: usize = 200;
 
+fn is_plain(sign: char) -> bool {
+    sign.is_ascii_alphanumeric() || matches!(sign, '-' | '_' | '.')
+}
+
+/// The text with `_` for what the `name` of a run or a study cannot have, and no longer than that.
+pub fn folder_name(text: &str) -> String {
+    let allowed =
+        |(place, sign): (usize, char)| if is_plain(sign) && (place, sign) != (0, '.') { sign } else { '_' };
+    let name: String = text.chars().take(LONGEST_NAME).enumerate().map(allowed).collect();
+    if name.is_empty() { "_".to_owned() } else { name }
+}
+
 /// Checks that the `name` of a run or a study can be that of a folder.
 ///
 /// # Errors
 /// It is empty, hidden or too long, or has other characters.
 pub fn check_folder_name(name: &str) -> Result<()> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    if name.is_empty() || !name.chars().all(plain) || name.starts_with('.') {
+    if name.is_empty() || !name.chars().all(is_plain) || name.starts_with('.') {
         let allowed = "it names a folder: letters, digits, `-`, `_` and `.`";
         return Err(Error::value("name", format!("\"{name}\""), allowed)
             .hint("leave out what is none of these, as in `name = \"rope-long\"`"));
@@ -107,7 +118,10 @@ mod tests {
         }
         for wrong in ["", ".", "..", ".a", "a/b", "\u{e9}"] {
             assert!(check_folder_name(wrong).is_err(), "{wrong}");
+            check_folder_name(&folder_name(wrong)).unwrap();
         }
+        check_folder_name(&folder_name(&name(254))).unwrap();
+        assert_eq!(["rope-1.5", ".hid", "my run"].map(folder_name), ["rope-1.5", "_hid", "my_run"]);
     }
 
     const FILES: [(&str, &[u8]); 2] = [("deep/a.txt", b"one"), ("b.txt", b"two")];

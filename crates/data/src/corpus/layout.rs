@@ -66,6 +66,18 @@ fn is_about(name: &str) -> bool {
     ["readme", "license", "licence", "copying", "changelog"].iter().any(|start| file.starts_with(start))
 }
 
+/// The splits that the first folder of a name may say, and the rest of the name.
+pub(super) fn in_folder(name: &str) -> Option<(&'static [Split], &str)> {
+    let (folder, rest) = name.split_once('/')?;
+    let splits: &[Split] = match word(&folder.to_lowercase())? {
+        Says::Split(Split::Train) => &[Split::Train],
+        Says::Split(Split::Valid) => &[Split::Valid],
+        Says::Split(Split::Test) => &[Split::Test],
+        Says::HeldOut => &[Split::Valid, Split::Test],
+    };
+    Some((splits, rest))
+}
+
 /// What a file is shown as: the folder that says its split, or its name.
 fn label(name: &str) -> &str {
     match name.split_once('/') {

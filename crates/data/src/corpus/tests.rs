@@ -226,3 +226,48 @@ fn a_manifest_finds_what_was_changed() {
     fs::write(folder.path().join(MANIFEST), "{}").unwrap();
     assert!(message().contains("is no manifest"), "{}", message());
 }
+
+/// The manifest is about files: what `data.split` makes of them changes none.
+#[test]
+fn a_manifest_is_checked_whatever_the_config_makes_of_the_files() {
+    let files = [
+        ("train", "a.txt", "one"),
+        ("valid", "a.txt", "two"),
+        ("test", "a.txt", "three"),
+        ("train", "more/b.txt", "four"),
+    ];
+    let folder = folder(&[
+        ("train/a.txt", "one"),
+        ("eval/a.txt", "two"),
+        ("test/a.txt", "three"),
+        ("more/b.txt", "four"),
+        (MANIFEST, &manifest(&files)),
+    ]);
+    let check = |split: &str| {
+        let mut config = DataConfig::new(folder.path().to_str().unwrap());
+        config.split = longwave_core::config::read(&split.parse().unwrap(), "data.split")?;
+        let corpus = find_or_unpack(&config, "data.corpus")?;
+        let hash = |source: &Source| file::sha256(&source.path).unwrap();
+        corpus.check_content(&corpus.sources.iter().map(hash).collect::<Vec<_>>())
+    };
+    let splits = [
+        "",
+        "train = 'train'\nvalid = 'eval'\ntest = 'test'",
+        "train = '*'\nvalid = 0.1\ntest = 0.1",
+        "train = '*/a.txt'",
+        // `eval` is not read.
+        "train = 'test'\nvalid = 'train'",
+    ];
+    for split in splits {
+        check(split).unwrap_or_else(|error| panic!("{split}: {error}"));
+    }
+    fs::write(folder.path().join("eval/a.txt"), "TWO").unwrap();
+    for split in &splits[..4] {
+        let message = check(split).unwrap_err().to_string();
+        assert!(message.contains("a.txt` has changed: its SHA-256 differs"), "{split}: {message}");
+    }
+    check(splits[4]).unwrap();
+    fs::remove_file(folder.path().join("more/b.txt")).unwrap();
+    let message = check(splits[4]).unwrap_err().to_string();
+    assert!(message.contains("more/b.txt` is missing"), "{message}");
+}

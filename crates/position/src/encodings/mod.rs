@@ -3,7 +3,7 @@
 
 pub use crate::registry::{Encoding, EncodingConfig};
 
-use crate::registry::{EncodingEntry, Kinds};
+use crate::registry::{EncodingEntry, Entry, Kinds};
 use crate::tagged::KindInfo;
 use longwave_core::Result;
 use longwave_core::config::{kind_and_rest, unknown_kind};
@@ -71,6 +71,15 @@ pub fn kinds() -> &'static [KindInfo] {
     KINDS.infos()
 }
 
+/// Every name that an encoding may have.
+pub fn names() -> Vec<&'static str> {
+    KINDS
+        .entries()
+        .iter()
+        .flat_map(|entry| [entry.info.kind].into_iter().chain(entry.aliases().iter().copied()))
+        .collect()
+}
+
 /// Every encoding with its default keys and with each of its [`VARIANTS`](crate::encoding::Configure::VARIANTS), as TOML tables.
 pub fn every() -> Vec<String> {
     KINDS.entries().iter().flat_map(EncodingEntry::settings).collect()
@@ -132,8 +141,9 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), kinds().len());
-        for KindInfo { kind, description, source, formula } in kinds() {
-            assert!([description, source, formula].iter().all(|text| !text.is_empty()), "{kind}");
+        // As one that a program registers: words, keys of its own, defaults.
+        for entry in KINDS.entries() {
+            entry.check(&[]).unwrap_or_else(|error| panic!("{error}"));
         }
     }
 

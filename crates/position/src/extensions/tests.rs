@@ -7,6 +7,7 @@ use crate::encoding::Dimensions;
 use crate::extension::Band;
 use crate::frequency::Frequencies;
 use crate::reading::LogN;
+use crate::registry::Entry;
 use crate::testing::{self, extension as parse};
 use toml::Value;
 
@@ -38,6 +39,13 @@ fn frequencies(reading: &Reading) -> &Frequencies {
 fn with_rope() -> impl Iterator<Item = (ExtensionConfig, Example)> {
     let rotates = |example: &Example| example.encoding == "rope" && example.bands != [Band::Absent; 2];
     examples(4, LENGTHS).unwrap().into_iter().filter(move |(_, example)| rotates(example))
+}
+
+#[test]
+fn every_extension_is_one_that_a_program_may_register() {
+    for entry in KINDS.entries() {
+        entry.check(&[]).unwrap_or_else(|error| panic!("{error}"));
+    }
 }
 
 #[test]
@@ -88,6 +96,21 @@ fn names_of_one_method_agree() {
         assert!(same(a, b, LENGTHS), "{a} is not {b}");
     }
     assert!(!same("'ntk'", "'su_ntk_old'", LENGTHS));
+}
+
+#[test]
+fn another_base_is_read_in_the_place_of_that_of_the_frequencies() {
+    // 16^(-2i/8); of the second formula the base is 500, and not the key `base` that nothing reads.
+    let expected = [1.0, 0.5, 0.25, 0.125];
+    let given = "{ kind = 'formula', inv_freq = 'base^(-2*band/d)', base = 500.0 }";
+    for encoding in
+        [given, "{ kind = 'formula', inv_freq = '500^(-2*band/d)' }", "{ kind = 'rope', base = 500.0 }"]
+    {
+        let abf = extension("{ kind = 'abf', new_base = 16.0 }");
+        let read = abf.apply(&reading(encoding), LENGTHS).unwrap();
+        let found = &frequencies(&read).inv_freq;
+        assert!(found.iter().zip(expected).all(|(f, e)| (f - e).abs() < 1e-12), "{encoding}: {found:?}");
+    }
 }
 
 #[test]

@@ -260,7 +260,14 @@ impl JsonSchema for AttentionKind {
                 { "enum": [STICK_BREAKING, ENTMAX, LSSAR], "description": "The table below with its defaults." },
                 stick_breaking,
                 entmax,
-                lssar
+                lssar,
+                {
+                    "type": "object",
+                    "description": "The same as the name alone; `\"linear\"` and `\"lssa\"` have no other key either.",
+                    "properties": { "kind": { "enum": [SOFTMAX, LINEAR, LSSA] } },
+                    "required": ["kind"],
+                    "additionalProperties": false
+                }
             ]
         })
     }

@@ -1,8 +1,9 @@
 //! The configuration of any one encoding.
 
-use super::{ConfigKeys, Encoding, Entry, read, written};
+use super::{ConfigKeys, Encoding, Entry, check_own_keys, keys_of, read, written};
 use crate::encoding::{Configure, Dimensions, Extrapolation, MAX_SIZE, Position, largest};
 use crate::init::Init;
+use crate::stack::ENTRY_KEYS;
 use crate::tagged::{KindInfo, serialize_tagged, tagged, with_aliases, with_lengths};
 use burn::module::Module;
 use longwave_core::registry::check_name;
@@ -25,6 +26,7 @@ pub struct EncodingEntry {
     pub(crate) lengths: &'static [&'static str],
     variants: &'static [&'static str],
     pub(crate) pytorch: Option<&'static str>,
+    keys: fn() -> &'static [String],
     /// Reads its keys at a place of the file.
     pub(crate) read: fn(&Table, &str) -> Result<EncodingConfig>,
     /// The schema of its table.
@@ -49,6 +51,7 @@ impl EncodingEntry {
             lengths: C::LENGTHS,
             variants: C::VARIANTS,
             pytorch: C::PYTORCH,
+            keys: keys_of::<C>,
             read: |table, section| Ok(EncodingConfig(Arc::new(read::<C>(table, section, &[])?))),
             schema: |generator| {
                 let schema = tagged::<C>(C::KIND, C::DESCRIPTION, generator);
@@ -80,6 +83,8 @@ impl Entry for EncodingEntry {
             check_name("encoding", name, known.iter().copied())?;
         }
         super::check_words("encoding", &self.info)?;
+        let taken = ENTRY_KEYS.into_iter().chain(["kind"]);
+        check_own_keys("encoding", kind, (self.keys)(), taken, "every entry of `mixed.layers`")?;
         (self.read)(&Table::new(), "position").map(drop).map_err(|error| {
             Error::usage(format!(
                 "the encoding `{kind}` cannot be registered: its name alone is no config of it ({})",
@@ -181,5 +186,40 @@ impl Deref for EncodingConfig {
 impl Serialize for EncodingConfig {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         serialize_tagged(self.kind(), self.keys(), serializer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encodings::none::NoPosition;
+
+    keys! {
+        struct Windowed {
+            /// Would be read as the window of a layer in a mixed stack.
+            window: usize = 8,
+        }
+    }
+
+    impl Configure for Windowed {
+        type Encoding = NoPosition;
+        const KIND: &'static str = "windowed";
+        const DESCRIPTION: &'static str = "nothing";
+        const SOURCE: &'static str = "a test";
+        const FORMULA: &'static str = "a_{mn} = q_m · k_n / √d";
+        const EXTRAPOLATION: Extrapolation = Extrapolation::Supported("defined");
+
+        fn build(&self, _dimensions: &Dimensions, _init: &Init) -> NoPosition {
+            NoPosition {}
+        }
+    }
+
+    #[test]
+    fn a_key_that_a_mixed_stack_reads_is_refused() {
+        let error = EncodingEntry::of::<Windowed>().check(&[]).unwrap_err();
+        let expected = "the encoding `windowed` cannot be registered: its key `window` is one that every entry of \
+                        `mixed.layers` has";
+        assert_eq!(error.message(), expected);
+        assert!(error.hint_text().is_some());
     }
 }

@@ -1,6 +1,6 @@
 //! Any one extension.
 
-use super::{ConfigKeys, Entry, read, written};
+use super::{ConfigKeys, Entry, check_own_keys, keys_of, read, written};
 use crate::extension::{Example, Extend, Lengths};
 use crate::extensions::common::KEYS;
 use crate::reading::Reading;
@@ -21,6 +21,8 @@ pub struct ExtensionEntry {
     pub info: KindInfo,
     /// Whether `temperature` is a key of its own.
     pub(crate) own_temperature: bool,
+    /// Its own keys.
+    keys: fn() -> &'static [String],
     /// Reads and checks its own keys at a place of the file.
     pub(crate) read: fn(&Table, &str) -> Result<Extension>,
     /// The schema of its own keys.
@@ -40,6 +42,7 @@ impl ExtensionEntry {
                 formula: E::FORMULA,
             },
             own_temperature: E::OWN_TEMPERATURE,
+            keys: keys_of::<E>,
             read: |table, section| {
                 let extension: E = read(table, section, &KEYS)?;
                 extension.validate(section)?;
@@ -58,7 +61,9 @@ impl Entry for ExtensionEntry {
 
     fn check(&self, known: &[&str]) -> Result<()> {
         check_name("extension", self.info.kind, known.iter().copied())?;
-        super::check_words("extension", &self.info)
+        super::check_words("extension", &self.info)?;
+        let common = KEYS.into_iter().filter(|key| *key != "temperature" || !self.own_temperature);
+        check_own_keys("extension", self.info.kind, (self.keys)(), common.chain(["kind"]), "every extension")
     }
 }
 
@@ -109,5 +114,63 @@ impl Deref for Extension {
 
     fn deref(&self) -> &Self::Target {
         &*self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    keys! {
+        struct Warm {
+            /// Would be read as the temperature that every extension has.
+            temperature: f64 = 1.0,
+        }
+
+        struct WarmByItself {
+            /// In the place of that.
+            temperature: f64 = 1.0,
+        }
+
+        struct Deep {
+            /// Would be read as the layers that an extension changes.
+            layers: usize = 1,
+        }
+    }
+
+    macro_rules! does_nothing {
+        ($($Keys:ident, $own_temperature:literal;)*) => {$(
+            impl Extend for $Keys {
+                const KIND: &'static str = "does_nothing";
+                const DESCRIPTION: &'static str = "nothing";
+                const SOURCE: &'static str = "a test";
+                const FORMULA: &'static str = "a'_{mn} = a_{mn}";
+                const OWN_TEMPERATURE: bool = $own_temperature;
+
+                fn apply(&self, _reading: &mut Reading, _lengths: Lengths) -> Result<()> {
+                    Ok(())
+                }
+            }
+        )*};
+    }
+
+    does_nothing! {
+        Warm, false;
+        WarmByItself, true;
+        Deep, false;
+    }
+
+    #[test]
+    fn a_key_that_every_extension_has_is_refused() {
+        let wrong = [(ExtensionEntry::of::<Warm>(), "temperature"), (ExtensionEntry::of::<Deep>(), "layers")];
+        for (entry, key) in wrong {
+            let error = entry.check(&[]).unwrap_err();
+            let expected = format!(
+                "the extension `does_nothing` cannot be registered: its key `{key}` is one that every extension has"
+            );
+            assert_eq!(error.message(), expected);
+            assert!(error.hint_text().is_some());
+        }
+        ExtensionEntry::of::<WarmByItself>().check(&[]).unwrap();
     }
 }

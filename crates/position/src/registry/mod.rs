@@ -134,6 +134,23 @@ fn written(keys: &impl ConfigKeys) -> serde_json::Result<serde_json::Value> {
     Ok(keys)
 }
 
+/// Checks that no key of an entry is `taken`: one that is read before its own keys are never reaches it. `whose` says who has it.
+fn check_own_keys<'a>(
+    what: &str,
+    kind: &str,
+    own: &[String],
+    taken: impl IntoIterator<Item = &'a str>,
+    whose: &str,
+) -> Result<()> {
+    match taken.into_iter().find(|key| own.iter().any(|own| own == key)) {
+        None => Ok(()),
+        Some(key) => Err(Error::usage(format!(
+            "the {what} `{kind}` cannot be registered: its key `{key}` is one that {whose} has"
+        ))
+        .hint("choose another name for the key: no value would reach it under this one")),
+    }
+}
+
 /// Lists, pictures and the reference show a line, a source and a formula for every entry.
 fn check_words(what: &str, info: &KindInfo) -> Result<()> {
     if [info.description, info.source, info.formula].iter().any(|text| text.is_empty()) {

@@ -9,6 +9,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
+/// The keys that an entry has itself, beside those of an encoding.
+pub(crate) const KEYS: [&str; 4] = [ENCODINGS, "window", "sinks", "log_n"];
+
+const ENCODINGS: &str = "encodings";
+
 /// What a layer may read.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct StackEntry {
@@ -39,12 +44,12 @@ impl StackEntry {
             kind => Table::from_iter([("kind".to_owned(), kind.clone())]),
         };
         let mut keys = Table::new();
-        for key in ["window", "sinks", "log_n"] {
+        for key in KEYS.into_iter().filter(|key| *key != ENCODINGS) {
             if let Some(value) = table.remove(key) {
                 keys.insert(key.to_owned(), value);
             }
         }
-        let encodings = match table.remove("encodings") {
+        let encodings = match table.remove(ENCODINGS) {
             None => vec![EncodingConfig::from_value(&Value::Table(table), section)?],
             Some(Value::Array(list)) if table.is_empty() => listed(&list, &format!("{section}.encodings"))?,
             Some(Value::Array(_)) => {

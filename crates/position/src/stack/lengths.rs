@@ -125,6 +125,8 @@ mod tests {
                 property["anyOf"][1]["pattern"].is_string() && property["description"].is_string(),
                 "{property}"
             );
+            // No tokens at all are the default of the memory alone.
+            assert_eq!(property["anyOf"][0]["minimum"], u8::from(key != "memory"), "{property}");
         }
     }
 }

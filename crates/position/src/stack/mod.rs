@@ -23,6 +23,7 @@ use crate::reading::{
     AdaptiveLogN, LayerEncoding, LayerReading, LearnedLogN, LogN, Mask, Reading, Temperature,
 };
 use crate::tokens::{Lengths, Tokens};
+pub(crate) use entry::KEYS as ENTRY_KEYS;
 use entry::{StackEntry, StackEntryKeys, listed};
 use lengths::in_tokens;
 use longwave_core::config::{kind_and_rest, read, unknown_kind};

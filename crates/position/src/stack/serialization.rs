@@ -47,8 +47,7 @@ impl JsonSchema for PositionConfig {
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let one = generator.subschema_for::<EncodingConfig>();
-        let kinds: Vec<_> = encodings::kinds().iter().map(|entry| entry.kind).collect();
-        let kinds = json_schema!({ "enum": kinds });
+        let kinds = json_schema!({ "enum": encodings::names() });
         let several = json_schema!({
             "description": "Encodings whose hooks compose in order.",
             "type": "array",

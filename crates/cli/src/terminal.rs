@@ -7,6 +7,7 @@ use crate::progress::{Progress, Training};
 use longwave_core::memory_check::shown;
 use longwave_data::{Dataset, Note, Scoring, Split};
 use longwave_eval::memory_check::Need;
+use longwave_eval::sweep::chosen_value;
 use longwave_eval::{Selection, measure};
 use longwave_experiment::{Event, Observer, Overview};
 use longwave_kernels::Precision;
@@ -242,7 +243,11 @@ fn describe_selection(selection: &Selection) {
         let config = serde_json::to_value(extension).unwrap_or_default();
         let values: Vec<String> = match among.as_object() {
             Some(among) if !among.contains_key("search") => {
-                among.iter().map(|(key, values)| format!("{key} = {} of {values}", config[key])).collect()
+                let chosen = |key: &str, values| chosen_value(&config, key, values).unwrap_or_default();
+                among
+                    .iter()
+                    .map(|(key, values)| format!("{key} = {} of {values}", chosen(key, values)))
+                    .collect()
             }
             _ => vec![format!("long_factor = {}, n_hat = {}", config["long_factor"], config["n_hat"])],
         };

@@ -4,8 +4,8 @@ use crate::block::{Checkpoints, EvaluateConfig, ResolvedEvaluate};
 use crate::reference::Reference;
 use crate::sweep::{ExtendEntry, Sweep};
 use crate::windows;
-use longwave_core::Result;
 use longwave_core::in_order::distinct;
+use longwave_core::{Error, Result};
 use longwave_data::{Dataset, Note, Split};
 use longwave_position::ExtensionConfig;
 use std::collections::BTreeMap;
@@ -47,6 +47,11 @@ impl Evaluation {
                 // On the validation split itself there is nothing to select: every value is reported.
                 ExtendEntry::Sweep(Sweep::Values { candidates, .. }) if block.split == Split::Valid => {
                     evaluation.extensions.extend(candidates);
+                }
+                ExtendEntry::Sweep(Sweep::Search(_)) if block.split == Split::Valid => {
+                    let why = "a search reads the validation split, and what it finds there says nothing about that text";
+                    return Err(Error::value(&format!("{section}.search"), "{ .. }", why)
+                        .hint("read the test split, or give the factors that another evaluation found"));
                 }
                 ExtendEntry::Sweep(sweep) => {
                     let place = evaluation.extensions.len() + evaluation.pending.len();

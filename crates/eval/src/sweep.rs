@@ -9,7 +9,7 @@ use crate::block::ResolvedEvaluate;
 use crate::combinations::{as_json, combinations};
 use crate::search::Search;
 use longwave_core::config::kind_and_rest;
-use longwave_core::{Error, Result};
+use longwave_core::{Error, Result, written};
 use longwave_data::Split;
 use longwave_position::ExtensionConfig;
 use toml::{Table, Value};
@@ -112,6 +112,27 @@ impl Sweep {
     }
 }
 
+/// The value that an extension has of a key for which one of `values` was chosen: its config leaves some defaults out.
+pub fn chosen_value(
+    config: &serde_json::Value,
+    key: &str,
+    values: &serde_json::Value,
+) -> Option<serde_json::Value> {
+    if let Some(value) = config.get(key) {
+        return Some(value.clone());
+    }
+    let is_left_out = |value: &&serde_json::Value| {
+        let mut fields = config.as_object().cloned().unwrap_or_default();
+        fields.insert(key.to_owned(), (*value).clone());
+        // TOML has no null.
+        fields.retain(|_, value| !value.is_null());
+        let with = written::toml_value("an extension", &fields);
+        let read = with.and_then(|with| ExtensionConfig::from_value(&with, "extend"));
+        read.is_ok_and(|read| serde_json::to_value(&read).is_ok_and(|read| read == *config))
+    };
+    values.as_array()?.iter().find(is_left_out).cloned()
+}
+
 fn lists_of(table: &Table) -> impl Iterator<Item = (&String, &Vec<Value>)> {
     table.iter().filter_map(|(key, value)| Some((key, value.as_array()?)))
 }
@@ -159,6 +180,16 @@ mod tests {
             }
             other => panic!("{other:?}"),
         }
+    }
+
+    /// `log_n = false` is the default, which a config does not write.
+    #[test]
+    fn a_chosen_default_is_told() {
+        let (given, both) = candidates("{ kind = 'ntk', log_n = [true, false] }");
+        assert!(both[1].get("log_n").is_none(), "{}", both[1]);
+        let chosen = |config| chosen_value(config, "log_n", &given["log_n"]);
+        assert_eq!([chosen(&both[0]), chosen(&both[1])], [Some(json!(true)), Some(json!(false))]);
+        assert_eq!(chosen_value(&both[1], "scale", &json!([2.0, 3.0])), Some(both[1]["scale"].clone()));
     }
 
     #[test]

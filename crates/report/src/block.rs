@@ -8,6 +8,7 @@ use crate::kept_steps::without_kept_steps;
 use crate::newest::Newest;
 use longwave_core::in_order::{distinct, grouped};
 use longwave_eval::label::{assigned, labelled};
+use longwave_eval::sweep::chosen_value;
 use longwave_eval::{ResultRow, Settings, Split, TaskKeys, WINDOW_BASELINE};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -191,12 +192,23 @@ fn config_of(row: &ResultRow) -> Value {
         Value::Object(fields) => fields.clone(),
         _ => serde_json::Map::new(),
     };
+    for (key, values) in among(row).and_then(Value::as_object).into_iter().flatten() {
+        // A value that is the default may not be there, and was chosen all the same.
+        if let Some(value) = chosen_value(&row.extend_config, key, values) {
+            config.insert(key.clone(), value);
+        }
+    }
     config.remove("kind");
     if row.settings.exact == Some(true) {
         config.insert("exact".into(), true.into());
     }
     config.extend(row.settings.task.fields().clone());
     Value::Object(config)
+}
+
+/// The keys of the search that found the factors of a line.
+fn search_of<'a>(line: &Line<'a>) -> Option<&'a serde_json::Map<String, Value>> {
+    among(line.rows.values().flatten().next()?)?.get("search")?.as_object()
 }
 
 /// Adds to the labels of extensions of one kind the keys in which their configs differ, and those that were chosen.
@@ -215,11 +227,14 @@ fn add_differing_keys(lines: &mut [(Value, Line)]) {
                     .flatten()
                     .any(|row| row.chosen_among.as_ref().is_some_and(|among| among.get(key).is_some()))
         };
-        let keys: Vec<String> = fields
-            .iter()
-            .filter(|(key, _)| differs(key) || given(key))
-            .map(|(key, value)| assigned(key, value))
-            .collect();
+        let shown = fields.iter().filter(|(key, _)| differs(key) || given(key));
+        // Of what searches found, how they searched; the length that one is for follows L.
+        let how = search_of(line).into_iter().flatten().filter(|(key, value)| {
+            let others = lines.iter().filter(|(_, with)| with.extend == line.extend);
+            let mut searches = others.filter_map(|(_, with)| search_of(with));
+            *key != "length" && searches.any(|other| other.get(*key) != Some(*value))
+        });
+        let keys: Vec<String> = shown.chain(how).map(|(key, value)| assigned(key, value)).collect();
         lines[index].1.label = labelled(&line.extend, &keys);
     }
 }
@@ -290,6 +305,13 @@ mod tests {
                 "rope: longrope (long_factor = [1.0, .., 3.0])"
             ]
         );
+        let search = |method: &str, last: f64| {
+            let among = json!({ "search": { "method": method, "budget": 8 }, "with": {} });
+            chosen("longrope", factors(last), among)
+        };
+        let both = [search("longrope", 2.0), search("longrope2", 2.0)];
+        let methods = ["rope: longrope (method = longrope)", "rope: longrope (method = longrope2)"];
+        assert_eq!(labels(&both), methods);
         let marks: Vec<bool> = blocks(&rows)[0].lines.iter().map(|line| line.chosen).collect();
         assert_eq!(marks, [true, true, false]);
     }

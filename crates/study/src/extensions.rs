@@ -25,6 +25,10 @@ impl Extension {
         self.name == name
     }
 
+    pub(crate) fn config(&self) -> &Value {
+        &self.config
+    }
+
     pub(crate) fn of_config(kind: &str, config: &Value) -> Self {
         Self { name: kind.to_owned(), config: config.clone() }
     }
@@ -67,15 +71,17 @@ impl Extension {
     }
 
     fn chosen(kind: &str, config: &Value, among: &Value) -> Self {
-        // What a search finds is not in the config.
-        let searched = among.get("search").and_then(|_| among.get("with"));
-        let with_lists = || {
-            let mut fields = config.as_object().cloned().unwrap_or_default();
-            fields.extend(among.as_object().cloned().unwrap_or_default());
-            Value::Object(fields)
-        };
-        let config = searched.cloned().unwrap_or_else(with_lists);
-        Self { name: format!("{kind} {CHOSEN}"), config }
+        let object = |value: Option<&Value>| value.and_then(Value::as_object).cloned().unwrap_or_default();
+        let mut fields = object(Some(config));
+        match among.get("search") {
+            // What a search finds is not in the config, but how it searches. The length that it is for follows L.
+            Some(search) => {
+                fields = object(among.get("with"));
+                fields.extend(object(Some(search)).into_iter().filter(|(key, _)| key != "length"));
+            }
+            None => fields.extend(object(Some(among))),
+        }
+        Self { name: format!("{kind} {CHOSEN}"), config: Value::Object(fields) }
     }
 }
 
@@ -242,5 +248,24 @@ mod tests {
         assert_eq!(extensions.label(&rows[1]), "yarn chosen");
         assert_eq!(meant("yarn", &extensions.labels()), ["yarn chosen"]);
         assert!(meant("ntk", &extensions.labels()).is_empty());
+    }
+
+    #[test]
+    fn two_ways_to_search_are_two_extensions() {
+        let found = |method: &str, length: usize, factor: f64| {
+            let mut row = row("longrope", 256, 0, &[1.0]);
+            row.extend_config = json!({ "kind": "longrope", "long_factor": [factor] });
+            let search = json!({ "method": method, "budget": 8, "length": length });
+            row.chosen_among = Some(json!({ "search": search, "with": { "kind": "longrope" } }));
+            Extension::of_row(&row)
+        };
+        let mut extensions = Extensions::default();
+        for (method, length, factor) in
+            [("longrope", 256, 1.5), ("longrope", 512, 2.0), ("longrope2", 256, 2.0)]
+        {
+            extensions.add(found(method, length, factor));
+        }
+        let labels = ["longrope chosen method=longrope", "longrope chosen method=longrope2"];
+        assert_eq!(extensions.labels(), labels);
     }
 }

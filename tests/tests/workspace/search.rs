@@ -49,6 +49,13 @@ fn a_search_finds_a_critical_band() {
     };
     assert!(refused("method = \"longrope3\"").contains("extend[0].search.method"));
     assert!(refused("metric = \"accuracy\"").contains("extend[0].search.metric"));
+    // It would be reported on the text that it was chosen by.
+    let arguments = ["eval", RUN, "--lengths", "64", "--split", "validation", "--extend"];
+    project.refuses(
+        2,
+        &[&arguments[..], &["{ kind = \"longrope\", search = {} }"]].concat(),
+        &["extend[0].search", "a search reads the validation split", "hint:"],
+    );
 }
 
 /// Kills a search with these keys, goes on, and compares with one that was never stopped.

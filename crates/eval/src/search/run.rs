@@ -67,6 +67,9 @@ fn subject_of(subject: &Subject<'_>, search: &Search, settings: &Settings) -> se
     described
 }
 
+/// After so many generations of known factors alone, every change of so few bands has been tried.
+const EMPTY_GENERATIONS: usize = 100;
+
 fn evolve(
     subject: &Subject<'_>,
     source: &Source<'_>,
@@ -88,6 +91,7 @@ fn evolve(
         Space::Critical(bands) => bands.seeds(&search.config, &mut stream),
     };
     let budget = search.config.budget;
+    let mut empty = 0;
     while scored.len() < budget {
         let mut fresh = false;
         for genome in children {
@@ -118,8 +122,8 @@ fn evolve(
             scored.push((loss, genome));
         }
         scored.sort_by(|a, b| a.0.total_cmp(&b.0));
-        if !fresh {
-            // Every change of so few bands has been tried.
+        empty = if fresh { 0 } else { empty + 1 };
+        if empty == EMPTY_GENERATIONS {
             break;
         }
         children = generation(&scored, &search.config, space, &mut stream);

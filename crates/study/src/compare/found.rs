@@ -4,6 +4,7 @@ use super::side::{Filter, Reading, Side};
 use super::{Comparison, LEVEL, Pairing, measured, obstacle};
 use crate::comparable::obstacle as other_text;
 use crate::difference::{Over, PairedDifference};
+use crate::extensions::Extension;
 use crate::sample::Sample;
 use crate::statistics::mean;
 use longwave_core::Error;
@@ -198,6 +199,7 @@ fn comparison(
         extend_config: a.extend_config.clone(),
         other_extend: b.extend.clone(),
         other_extend_config: b.extend_config.clone(),
+        extensions: [a, b].map(Extension::of_row),
         reading: String::new(),
         checkpoint: a.checkpoint.clone(),
         other_checkpoint: b.checkpoint.clone(),

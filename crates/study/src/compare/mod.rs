@@ -12,6 +12,7 @@ mod side;
 pub use side::{Filter, Side};
 
 use crate::difference::{Over, PairedDifference};
+use crate::extensions::Extension;
 use crate::sample::Sample;
 use crate::statistics::adjusted;
 use found::Found;
@@ -34,6 +35,8 @@ pub struct Comparison {
     /// Kind of the extension that the second side was read with.
     pub other_extend: String,
     pub other_extend_config: Value,
+    #[serde(skip)]
+    extensions: [Extension; 2],
     /// The two extensions in a word each, or one if they are the same, told apart by keys that differ in the list. In parentheses what
     /// else tells it from others of the list: protocol, split, checkpoint and the like.
     pub reading: String,

@@ -2,23 +2,17 @@
 
 use super::Comparison;
 use super::obstacle::{fields, shown};
-use crate::extensions::{Extension, Extensions};
+use crate::extensions::Extensions;
 use std::collections::BTreeMap;
 
 /// Fills in what the two sides were read with, in a word each.
 pub(super) fn name_readings(list: &mut [Comparison]) {
-    let of = |one: &Comparison| {
-        let both = [(&one.extend, &one.extend_config), (&one.other_extend, &one.other_extend_config)];
-        both.map(|(kind, config)| Extension::of_config(kind, config).asked(&one.settings.task))
-    };
     let mut extensions = Extensions::default();
-    for one in list.iter() {
-        for it in of(one) {
-            extensions.add(it);
-        }
+    for it in list.iter().flat_map(|one| &one.extensions) {
+        extensions.add(it.clone());
     }
     for one in list {
-        let [label, other] = of(one).map(|it| extensions.label(&it));
+        let [label, other] = one.extensions.each_ref().map(|it| extensions.label(it));
         one.reading = if label == other { label } else { format!("{label} - {other}") };
     }
 }

@@ -1,5 +1,6 @@
 //! What keeps two measurements from being compared, by the key in which they differ.
 
+use crate::extensions::Extension;
 use crate::words::listed;
 use longwave_eval::protocols::{self, MAX_LENGTH, Unit};
 use longwave_eval::{ResultRow, Settings};
@@ -32,7 +33,8 @@ pub(super) fn differing(
     let mut differing = if by_extension {
         let mut keys = compared("", &fields(x), &fields(y));
         if a.extend == b.extend {
-            keys.extend(compared("extend.", &object(&a.extend_config), &object(&b.extend_config)));
+            let [a, b] = [a, b].map(|row| object(Extension::of_row(row).config()));
+            keys.extend(compared("extend.", &a, &b));
         } else {
             keys.push(Differing { key: "extend".to_owned(), a: a.extend.clone(), b: b.extend.clone() });
         }

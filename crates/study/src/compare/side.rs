@@ -1,9 +1,11 @@
 //! One side of a comparison, and the readings that it holds.
 
 use super::obstacle::numbers;
+use crate::extensions::Extension;
 use crate::sample::Sample;
 use longwave_core::in_order::distinct;
 use longwave_core::{Error, Result};
+use longwave_data::Split;
 use longwave_eval::{Metric, Reference, ResultRow, WINDOW_BASELINE};
 use longwave_position::tokens::{Lengths, Tokens};
 use longwave_report::newest::{Newest, Older};
@@ -82,7 +84,7 @@ impl Side {
         let mut readings: Vec<Reading<'_>> = Vec::new();
         for (run, rows) in self.runs.iter().enumerate() {
             for row in newest(rows).rows {
-                if is_asked(row, extend, checkpoint, filter)? {
+                if is_asked(row, extend, checkpoint, filter)? && !is_trial(row, rows) {
                     self.add(row, run, &mut readings)?;
                 }
             }
@@ -117,7 +119,7 @@ impl Side {
         let alike = |other: &ResultRow| {
             other.settings == row.settings
                 && other.checkpoint == row.checkpoint
-                && (&other.extend, &other.extend_config) == (&row.extend, &row.extend_config)
+                && Extension::of_row(other) == Extension::of_row(row)
         };
         let Some(reading) = readings.iter_mut().find(|reading| alike(reading.first())) else {
             readings.push(Reading { rows: vec![row], side: self });
@@ -178,6 +180,16 @@ fn is_asked(
     filter: &Filter,
 ) -> Result<bool> {
     Ok(checkpoint.is_none_or(|checkpoint| *checkpoint == row.checkpoint) && filter.keeps(row, extend)?)
+}
+
+/// Whether a row was measured to choose a value, which was then read on another split: a choice is no result.
+fn is_trial(row: &ResultRow, rows: &[ResultRow]) -> bool {
+    let is_chosen = |other: &ResultRow| {
+        other.chosen_among.is_some()
+            && other.settings.split != Split::Valid
+            && (&other.extend, other.settings.length) == (&row.extend, row.settings.length)
+    };
+    row.settings.split == Split::Valid && rows.iter().any(is_chosen)
 }
 
 /// The rows of one run apart by whether they are of its newest training.

@@ -356,3 +356,37 @@ fn other_text_and_other_tokens_are_refused() {
     let none = all(&a, &a, Metric::ExactMatch).unwrap_err();
     assert!(none.message().contains("holds a `exact_match`"), "{none}");
 }
+
+/// Each seed chooses for itself, on the validation split: the two are one reading, and what was tried is none.
+#[test]
+fn what_was_chosen_is_compared_and_what_was_tried_is_not() {
+    let run = |seed: u64, chosen: f64, loss: f64| {
+        let at = |scale: f64| ResultRow {
+            extend_config: serde_json::json!({ "kind": "ntk", "scale": scale }),
+            ..row("ntk", 256, seed, &[loss, loss + 0.5])
+        };
+        let tried = [1.5, 2.0].map(|scale| {
+            let mut row = at(scale);
+            row.settings.split = Split::Valid;
+            row
+        });
+        let among = serde_json::json!({ "scale": [1.5, 2.0] });
+        let read = ResultRow { chosen_among: Some(among), ..at(chosen) };
+        [tried.to_vec(), vec![read]].concat()
+    };
+    let (a, b) = (
+        seeds("a", &[run(0, 1.5, 3.0), run(1, 2.0, 3.1)]),
+        seeds("b", &[run(0, 2.0, 2.0), run(1, 1.5, 2.2)]),
+    );
+    let found = by_loss(&a, &b).unwrap().list;
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(
+        (found[0].reading.as_str(), found[0].settings.split, found[0].seeds),
+        ("ntk chosen", Split::Test, 2)
+    );
+    // (3 - 2 + 3.1 - 2.2) / 2.
+    assert!((found[0].difference - 0.95).abs() < 1e-12);
+    // Values that were tried and never read are all there is.
+    let tried = |seed: u64| run(seed, 1.5, 3.0)[..2].to_vec();
+    assert_eq!(by_loss(&seeds("a", &[tried(0)]), &seeds("b", &[tried(0)])).unwrap().list.len(), 2);
+}

@@ -4,7 +4,7 @@ use super::check::{read, scored};
 use crate::best::Best;
 use crate::extensions::Extension;
 use crate::plan::Plan;
-use crate::results::Results;
+use crate::results::{Measured, Results};
 use longwave_core::in_order::grouped;
 use longwave_eval::WINDOW_BASELINE;
 use std::collections::BTreeSet;
@@ -54,9 +54,12 @@ impl Planned {
         Self { are_of_same_tokens, combinations: combinations.collect() }
     }
 
-    /// The combinations of which no run has rows, where some run failed or is still to be done.
+    /// The combinations of which no run has rows that can be ranked, where some run failed or is still to be done.
     pub(super) fn lost(&self, results: &Results) -> Vec<Lost> {
-        let measured: BTreeSet<usize> = results.rows.iter().map(|it| it.run).collect();
+        // A row at a rate that no other seed chooses ranks nothing.
+        let rates = results.rates.as_ref();
+        let is_ranked = |it: &&Measured| rates.is_none_or(|rates| rates.is_chosen(&it.labels, it.row.seed));
+        let measured: BTreeSet<usize> = results.rows.iter().filter(is_ranked).map(|it| it.run).collect();
         let failed = results.failures.iter().map(|(run, _)| run);
         let without: BTreeSet<usize> = failed.chain(&results.missing).copied().collect();
         let is_lost = |runs: &[usize]| {
@@ -73,6 +76,7 @@ mod tests {
     use crate::difference::tests::set_key;
     use crate::plan::tests::plan;
     use crate::ranking::rank;
+    use crate::rates::tests::rates;
     use crate::results::tests::results;
     use crate::store::Failure;
 
@@ -104,6 +108,27 @@ mod tests {
         // One whose runs are no part of the results, as after looks that did not ask for them, is not lost.
         (results.failures, results.missing) = (Vec::new(), Vec::new());
         assert_eq!(of(&results).0, 6);
+    }
+
+    /// Each seed that is left is at the rate that the other one has no run of.
+    #[test]
+    fn what_is_left_at_rates_that_no_other_seed_chooses_is_lost() {
+        let study = "seeds = 2\n[[axis]]\nkey = \"position\"\nvalues = [\"rope\", \"alibi\"]\n[[axis]]\n\
+                     key = \"train.learning_rate\"\nvalues = [0.01, 0.1]\n[[evaluate]]\nlengths = [512]";
+        let planned = Planned::new(&plan(study), at_4l());
+        let mut results = results();
+        let first = results.rows[0].clone();
+        let left = |run: usize, rate: &str, seed: u64| {
+            let mut one = Measured { run, labels: vec!["rope".into(), rate.into()], ..first.clone() };
+            one.row.seed = seed;
+            one
+        };
+        results.rows = vec![left(1, "0.01", 1), left(2, "0.1", 0)];
+        results.rates = Some(rates(&[(0.01, &[f64::NAN, 2.0]), (0.1, &[2.0, f64::NAN])]));
+        let failure = || Failure { reason: "killed".to_owned(), hint: None };
+        (results.failures, results.missing) = (vec![(0, failure()), (3, failure())], Vec::new());
+        let lost: Vec<String> = planned.lost(&results).into_iter().map(|lost| lost.name).collect();
+        assert_eq!(lost, ["rope"]);
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! What the claims of a study still need, and at what price.
 
-use super::StudyRunner;
 use super::estimate::duration;
 use super::speed::{Speeds, side_by_side};
+use super::{StudyRunner, unfinished};
 use crate::output::{lines, status};
 use longwave_core::Result;
 use longwave_report::grid::{Entry, Grid, Header};
 use longwave_study::cost::Cost;
+use longwave_study::execute::missing;
 use longwave_study::judge::{Judgement, Need, POWER, Seeds, Verdict, judge, needs, without_interval};
 use longwave_study::results::Results;
 use std::collections::HashSet;
@@ -14,14 +15,27 @@ use std::collections::HashSet;
 impl StudyRunner<'_> {
     /// What is finished, and how the claims stand by it.
     fn judged(&self) -> Result<(Results, Judgement)> {
-        let results = Results::gather(&self.plan, &self.store)?;
+        let mut results = Results::gather(&self.plan, &self.store)?;
+        if self.shows_retries() {
+            let may_run = |run: &usize| self.plan.runs[*run].job.is_ok();
+            results.missing.extend(results.failures.iter().map(|(run, _)| *run).filter(may_run));
+        }
         let judgement = judge(&self.study.claims, &self.plan, &results)?;
         Ok((results, judgement))
     }
 
+    /// Whether runs that failed count as to be done, though their failure is not forgotten: `--dry-run` changes nothing.
+    fn shows_retries(&self) -> bool {
+        self.options.dry_run && self.options.retry
+    }
+
     /// The runs that are neither finished nor failed, each work once: all, or those of the next look of the claims.
     pub(super) fn needed(&self) -> Result<Vec<usize>> {
-        let open = longwave_study::execute::missing(&self.plan, &self.store);
+        let open = if self.shows_retries() {
+            unfinished(&self.plan, &self.store)
+        } else {
+            missing(&self.plan, &self.store)
+        };
         if !self.plan.looks.are_several() {
             return Ok(open);
         }

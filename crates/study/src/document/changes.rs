@@ -15,6 +15,10 @@ pub fn assign(
     assignments: &[String],
     read_base: &dyn Fn(&str) -> Result<Table>,
 ) -> Result<Vec<String>> {
+    // A key that is changed has one place.
+    if let (false, Some(Value::Table(changes))) = (assignments.is_empty(), document.get_mut("set")) {
+        *changes = nested(changes)?;
+    }
     // A change of the base's evaluations is one of the base that is named here too, in whatever order.
     let (bases, others): (Vec<_>, Vec<_>) = assignments.iter().partition(|it| first_part(it) == "base");
     let mut warnings = Vec::new();
@@ -53,6 +57,33 @@ fn assign_one(
     match document.entry("set").or_insert_with(|| Value::Table(Table::new())) {
         Value::Table(changes) => set(changes, assignment),
         other => Err(Error::value("set", &*other, "it must be a table")),
+    }
+}
+
+/// The changes of `[set]` with a table for every dot in a key: `"train.steps" = 9` and `train = { steps = 9 }` say the same, and a key
+/// has one value.
+pub(super) fn nested(changes: &Table) -> Result<Table> {
+    let mut found = Table::new();
+    put_all(&mut found, changes, "set")?;
+    Ok(found)
+}
+
+fn put_all(table: &mut Table, changes: &Table, place: &str) -> Result<()> {
+    changes.iter().try_for_each(|(key, value)| put(table, key, value, &format!("{place}.{key}")))
+}
+
+fn put(table: &mut Table, key: &str, value: &Value, place: &str) -> Result<()> {
+    let (first, rest) = key.split_once('.').map_or((key, None), |(first, rest)| (first, Some(rest)));
+    if rest.is_none() && !value.is_table() && !table.contains_key(first) {
+        table.insert(first.to_owned(), value.clone());
+        return Ok(());
+    }
+    match (table.entry(first).or_insert_with(|| Value::Table(Table::new())), rest, value) {
+        (Value::Table(inner), Some(rest), value) => put(inner, rest, value, place),
+        (Value::Table(inner), None, Value::Table(changes)) => put_all(inner, changes, place),
+        (other, ..) => Err(Error::value(place, value, format!("`[set]` says `{other}` there already")).hint(
+            "leave one of them out, or write them as one table, such as `position = { kind = \"rope\", base = 500.0 }`",
+        )),
     }
 }
 

@@ -10,7 +10,7 @@ use crate::claim::ClaimConfig;
 use crate::correlation::Correlation;
 use crate::looks::Looks;
 use crate::schema::pointed;
-use changes::{check_set, check_undone, check_varied};
+use changes::{check_set, check_undone, check_varied, nested};
 use longwave_core::config::{read, take_table, take_tables};
 use longwave_core::{Error, Result, file, written};
 use seeds::Seeds;
@@ -154,7 +154,7 @@ impl Study {
     /// Reads a study's document; `read_base` gives the document of the base config.
     pub fn from_table(mut document: Table, read_base: &dyn Fn(&str) -> Result<Table>) -> Result<Self> {
         let written = document.clone();
-        let changes = take_table(&mut document, "set")?;
+        let changes = nested(&take_table(&mut document, "set")?)?;
         let axes = take_tables(&mut document, "axis")?;
         let stages = document.remove("stage");
         let given = document.contains_key("evaluate");

@@ -24,6 +24,35 @@ fn set_changes_key_by_key_and_a_kind_replaces() {
     assert_eq!(found.seeds, [0]);
 }
 
+/// Dotted and nested keys are the same, in whatever order, and `--set` changes what either says.
+#[test]
+fn a_key_of_set_has_one_value_however_it_is_written() {
+    let both = "set = { train = { length = 64 }, \"train.steps\" = 9, \"position.base\" = 5.0, position = { kind = \"rope\" } }";
+    let found = study(both).unwrap();
+    assert_eq!(found.base["train"].to_string(), "{ steps = 9, length = 64 }");
+    assert_eq!(found.base["position"].to_string(), "{ base = 5.0, kind = \"rope\" }");
+
+    let read = |_: &str| -> Result<Table> { Ok(BASE.parse().unwrap()) };
+    let mut document: Table = format!("name = \"s\"\nbase = \"b.toml\"\n{both}").parse().unwrap();
+    let set = ["train.steps=700", "position.base=7.0"].map(str::to_owned);
+    assign(&mut document, &set, &read).unwrap();
+    let changed = Study::from_table(document, &read).unwrap().base;
+    assert_eq!(changed["train"].to_string(), "{ steps = 700, length = 64 }");
+    assert_eq!(changed["position"].to_string(), "{ base = 7.0, kind = \"rope\" }");
+
+    for (twice, start) in [
+        (
+            "train = { steps = 5 }, \"train.steps\" = 9",
+            "`set.train.steps = 9` is not allowed: `[set]` says `5` there already",
+        ),
+        ("position = \"rope\", \"position.base\" = 5.0", "`set.position.base = 5.0` is not allowed"),
+        ("\"position.base\" = 5.0, position = \"rope\"", "`set.position = \"rope\"` is not allowed"),
+    ] {
+        let found = message(&format!("set = {{ {twice} }}"));
+        assert!(found.starts_with(start) && found.contains("hint: "), "{found}");
+    }
+}
+
 /// The evaluations of a study after `--set`, and the warnings. The base reads in two ways, and so does another one.
 fn assigned(text: &str, set: &[&str]) -> (Vec<String>, Vec<String>) {
     let read = |name: &str| -> Result<Table> {

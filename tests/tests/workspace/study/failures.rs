@@ -65,5 +65,12 @@ fn retry_tries_what_failed_again() {
     );
     let starts = || events(&project).into_values().flatten().filter(|event| event == "started").count();
     assert_eq!((study(&project, &[]).code, starts()), (Some(1), 1));
+    // What it would take is shown before, and nothing is forgotten by that.
+    for (options, left) in
+        [(&["--dry-run", "--retry"][..], "1 to be done"), (&["--dry-run"][..], "0 to be done")]
+    {
+        let shown = study(&project, options).done().stdout;
+        assert!(shown.contains(&format!("1 runs, 1 different, {left}")), "{shown}");
+    }
     assert_eq!((study(&project, &["--retry"]).code, starts()), (Some(1), 2));
 }

@@ -69,7 +69,9 @@ pub struct Meta {
     pub stages: Vec<StageReading>,
     /// The factor of the loss for the next step; none where nothing is scaled.
     pub loss_scale: Option<LossScale>,
-    /// How often each parameter was updated with what the optimizer keeps of it, in the order of [`parameters::list`].
+    /// How often each parameter was updated with what the optimizer keeps of it, in the order of [`parameters::list`]; only training that goes
+    /// on asks for it.
+    #[serde(default)]
     pub updates: Vec<u64>,
     /// Numbers of the batches that are left out, ascending: steps that read them had a loss or a gradient that was not finite.
     pub skipped_batches: Vec<u64>,
@@ -297,7 +299,8 @@ impl Checkpoint {
             let (counts, parameters) = (updates.len(), parameters.len());
             return Err(Error::failed(format!(
                 "the checkpoint counts updates of {counts} parameters of {parameters}"
-            )));
+            ))
+            .hint("another version of the program wrote it: it can be read, and not trained further"));
         }
         Optimizer::with(first, &parameters, updates, |parameter, name| {
             self.one(&format!("optimizer.{name}"), parameter, device)

@@ -37,6 +37,20 @@ fn reads_back_what_was_written_byte_for_byte() {
     assert_eq!(fs::read(path).unwrap(), fs::read(again).unwrap());
 }
 
+/// As an earlier program wrote it.
+#[test]
+fn without_counts_of_updates_it_is_read_and_not_trained_further() {
+    let (folder, device) = (tempfile::tempdir().unwrap(), Device::flex());
+    let (path, model) = (folder.path().join("a"), model(&device));
+    let optimizer = Optimizer::new(&TrainConfig::default(), &parameters::list(&model), &device);
+    save(&path, &model, Some(&optimizer), &[], &Meta::new(7, "abc", None, Vec::new())).unwrap();
+    let loaded = Checkpoint::load(&path).unwrap();
+    let restored = loaded.weights(model, &device).unwrap();
+    let error = loaded.optimizer(&TrainConfig::default(), &restored, &device).unwrap_err();
+    assert!(error.message().starts_with("the checkpoint counts updates of 0 parameters of "), "{error}");
+    assert!(error.hint_text().unwrap().contains("not trained further"), "{error}");
+}
+
 #[test]
 fn another_rotary_layout_is_rejected() {
     let folder = tempfile::tempdir().unwrap();

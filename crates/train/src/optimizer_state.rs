@@ -17,7 +17,8 @@ pub struct Optimizer {
     peak: f64,
     /// What is kept of every parameter, in the order of [`parameters::list`].
     pub state: Vec<State>,
-    /// How often each parameter was updated with what is kept of it: a stage may begin that of some anew, and train some alone.
+    /// The number of updates of each parameter since its state was zero. It differs where a stage resets the state of some parameters, or trains
+    /// only some.
     pub updates: Vec<u64>,
     /// What it updates.
     pub trained: TrainedPart,

@@ -69,8 +69,8 @@ pub struct Meta {
     pub stages: Vec<StageReading>,
     /// The factor of the loss for the next step; none where nothing is scaled.
     pub loss_scale: Option<LossScale>,
-    /// How often each parameter was updated with what the optimizer keeps of it, in the order of [`parameters::list`]; only training that goes
-    /// on asks for it.
+    /// The number of updates of each parameter since its optimizer state was zero, in the order of [`parameters::list`]. Only training that goes
+    /// on needs it.
     #[serde(default)]
     pub updates: Vec<u64>,
     /// Numbers of the batches that are left out, ascending: steps that read them had a loss or a gradient that was not finite.

@@ -73,6 +73,9 @@ pub struct Meta {
     /// on needs it.
     #[serde(default)]
     pub updates: Vec<u64>,
+    /// The steps that updated nothing, as earlier versions counted them for all parameters at once, from the stage in which the state was zero.
+    #[serde(default, skip_serializing)]
+    pub skipped: Option<u64>,
     /// Numbers of the batches that are left out, ascending: steps that read them had a loss or a gradient that was not finite.
     pub skipped_batches: Vec<u64>,
     /// SHA-256 of the `tokenizer.json` beside it.
@@ -116,10 +119,27 @@ impl Meta {
             stages,
             loss_scale: None,
             updates: Vec::new(),
+            skipped: None,
             skipped_batches: Vec::new(),
             tokenizer: None,
             checksums: None,
         }
+    }
+
+    /// The number of updates of each of `parameters`; `None` where an earlier version wrote it in a later stage, which may have begun or
+    /// trained some alone.
+    fn updates_of(&self, parameters: usize) -> Option<Vec<u64>> {
+        match self.skipped {
+            None => Some(self.updates.clone()),
+            Some(skipped) => {
+                self.stages.is_empty().then(|| vec![self.step.saturating_sub(skipped); parameters])
+            }
+        }
+    }
+
+    /// Whether training can go on from it.
+    pub(crate) fn goes_on(&self) -> bool {
+        self.updates_of(0).is_some()
     }
 
     /// The stage the state is of: 0 is `[train]`, n the n-th `[[stage]]`.
@@ -294,13 +314,19 @@ impl Checkpoint {
 
     /// The optimizer of a run whose first stage is `first`.
     pub fn optimizer(&self, first: &TrainConfig, model: &Gpt, device: &Device) -> Result<Optimizer> {
-        let (parameters, updates) = (parameters::list(model), self.meta.updates.clone());
+        let parameters = parameters::list(model);
+        let Some(updates) = self.meta.updates_of(parameters.len()) else {
+            return Err(Error::failed(format!(
+                "`{}` is of a stage and of an earlier version, which did not count the updates of each parameter",
+                self.path.display()
+            ))
+            .hint("it can be read, and not trained further: train a run anew under another name, or remove the folder of this one"));
+        };
         if updates.len() != parameters.len() {
             let (counts, parameters) = (updates.len(), parameters.len());
             return Err(Error::failed(format!(
                 "the checkpoint counts updates of {counts} parameters of {parameters}"
-            ))
-            .hint("another version of the program wrote it: it can be read, and not trained further"));
+            )));
         }
         Optimizer::with(first, &parameters, updates, |parameter, name| {
             self.one(&format!("optimizer.{name}"), parameter, device)

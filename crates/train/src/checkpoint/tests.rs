@@ -37,17 +37,46 @@ fn reads_back_what_was_written_byte_for_byte() {
     assert_eq!(fs::read(path).unwrap(), fs::read(again).unwrap());
 }
 
-/// As an earlier program wrote it.
-#[test]
-fn without_counts_of_updates_it_is_read_and_not_trained_further() {
-    let (folder, device) = (tempfile::tempdir().unwrap(), Device::flex());
-    let (path, model) = (folder.path().join("a"), model(&device));
+/// As version 0.1.0 wrote it first: with the number of steps that updated nothing in place of the updates of each parameter.
+fn of_an_earlier_version(folder: &Path, stages: Vec<StageReading>) -> Checkpoint {
+    let device = Device::flex();
+    let (path, model) = (folder.join("earlier"), model(&device));
     let optimizer = Optimizer::new(&TrainConfig::default(), &parameters::list(&model), &device);
-    save(&path, &model, Some(&optimizer), &[], &Meta::new(7, "abc", None, Vec::new())).unwrap();
-    let loaded = Checkpoint::load(&path).unwrap();
-    let restored = loaded.weights(model, &device).unwrap();
+    save(&path, &model, Some(&optimizer), &[], &Meta::new(7, "abc", None, stages)).unwrap();
+    let bytes = fs::read(&path).unwrap();
+    let file = SafeTensors::deserialize(&bytes).unwrap();
+    let (_, header) = SafeTensors::read_metadata(&bytes).unwrap();
+    let mut meta: Value = serde_json::from_str(&header.metadata().as_ref().unwrap()[META_KEY]).unwrap();
+    let fields = meta.as_object_mut().unwrap();
+    fields.remove("checksums");
+    fields.remove("updates").unwrap();
+    fields.insert("skipped".to_owned(), 2.into());
+    let tensors: Vec<Stored> = file
+        .iter()
+        .map(|(name, view)| (name.to_owned(), view.shape().to_vec(), view.data().to_vec()))
+        .collect();
+    let described =
+        tensors.iter().map(|(name, shape, data)| (name.as_str(), shape.as_slice(), data.as_slice()));
+    let checksums = Checksums::of(&meta, described);
+    meta["checksums"] = serde_json::to_value(checksums).unwrap();
+    fs::write(&path, safetensors_of(&tensors, (META_KEY, meta.to_string())).unwrap()).unwrap();
+    Checkpoint::load(&path).unwrap()
+}
+
+#[test]
+fn an_earlier_version_counted_the_updates_of_all_parameters_at_once() {
+    let (folder, device) = (tempfile::tempdir().unwrap(), Device::flex());
+    let loaded = of_an_earlier_version(folder.path(), Vec::new());
+    assert!(loaded.meta.goes_on());
+    let restored = loaded.weights(model(&device), &device).unwrap();
+    let optimizer = loaded.optimizer(&TrainConfig::default(), &restored, &device).unwrap();
+    assert_eq!(optimizer.updates, vec![5; parameters::list(&restored).len()]);
+    // A stage may have begun some anew.
+    let stage = StageReading { length: 16, extend: Value::Null, head_scale: None };
+    let loaded = of_an_earlier_version(folder.path(), vec![stage]);
+    assert!(!loaded.meta.goes_on());
     let error = loaded.optimizer(&TrainConfig::default(), &restored, &device).unwrap_err();
-    assert!(error.message().starts_with("the checkpoint counts updates of 0 parameters of "), "{error}");
+    assert!(error.message().contains("of a stage and of an earlier version"), "{error}");
     assert!(error.hint_text().unwrap().contains("not trained further"), "{error}");
 }
 

@@ -124,6 +124,7 @@ impl RunConfig {
             let meta = &checkpoint.meta;
             let has_best = || meta.best.is_none_or(|best| best_weights(folder, best).is_some());
             (1..=shared).contains(&meta.step)
+                && meta.goes_on()
                 && meta.config_hash == hash
                 // Which batches are left out depends on where the other one went back to.
                 && meta.skipped_batches.is_empty()

@@ -121,16 +121,27 @@ pub fn chosen_value(
     if let Some(value) = config.get(key) {
         return Some(value.clone());
     }
-    let is_left_out = |value: &&serde_json::Value| {
-        let mut fields = config.as_object().cloned().unwrap_or_default();
-        fields.insert(key.to_owned(), (*value).clone());
-        // TOML has no null.
-        fields.retain(|_, value| !value.is_null());
-        let with = written::toml_value("an extension", &fields);
-        let read = with.and_then(|with| ExtensionConfig::from_value(&with, "extend"));
-        read.is_ok_and(|read| serde_json::to_value(&read).is_ok_and(|read| read == *config))
+    values.as_array()?.iter().find(|value| has(config, key, value)).cloned()
+}
+
+/// Whether the config of an extension is one of those that a [choice](crate::ResultRow::choice) from lists was made among, by what these
+/// give; its other keys are not looked at.
+pub fn is_candidate(config: &serde_json::Value, lists: &serde_json::Map<String, serde_json::Value>) -> bool {
+    let is_in = |(key, values): (&String, &serde_json::Value)| {
+        values.as_array().is_some_and(|values| values.iter().any(|value| has(config, key, value)))
     };
-    values.as_array()?.iter().find(is_left_out).cloned()
+    lists.iter().all(is_in)
+}
+
+/// Whether an extension is the same with this value of a key, however it is written.
+fn has(config: &serde_json::Value, key: &str, value: &serde_json::Value) -> bool {
+    let mut fields = config.as_object().cloned().unwrap_or_default();
+    fields.insert(key.to_owned(), value.clone());
+    // TOML has no null.
+    fields.retain(|_, value| !value.is_null());
+    let with = written::toml_value("an extension", &fields);
+    let read = with.and_then(|with| ExtensionConfig::from_value(&with, "extend"));
+    read.is_ok_and(|read| serde_json::to_value(&read).is_ok_and(|read| read == *config))
 }
 
 fn lists_of(table: &Table) -> impl Iterator<Item = (&String, &Vec<Value>)> {

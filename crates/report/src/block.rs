@@ -8,6 +8,7 @@ use crate::kept_steps::without_kept_steps;
 use crate::newest::Newest;
 use longwave_core::in_order::{distinct, grouped};
 use longwave_eval::label::{assigned, labelled};
+use longwave_eval::search::keys_of;
 use longwave_eval::sweep::chosen_value;
 use longwave_eval::{ResultRow, Settings, Split, TaskKeys, WINDOW_BASELINE};
 use serde_json::Value;
@@ -44,7 +45,7 @@ pub struct Line<'a> {
 
 impl Line<'_> {
     fn among(&self) -> Option<&Value> {
-        among(self.rows.values().flatten().next()?)
+        self.rows.values().flatten().next()?.choice()
     }
 
     /// Whether this is what a longer context must beat.
@@ -118,7 +119,7 @@ pub(crate) fn block_of<'a>(settings: &Settings, checkpoint: &str, rows: &[&'a Re
         } else {
             row.run.clone()
         };
-        let (config, among) = (config_of(row), among(row));
+        let (config, among) = (config_of(row), row.choice());
         let same = |(other, line): &(Value, Line)| {
             let alike = if line.chosen { line.among() == among } else { among.is_none() && *other == config };
             line.run == run && line.extend == row.extend && line.task == row.settings.task && alike
@@ -160,11 +161,6 @@ fn ambiguous_names(rows: &[&ResultRow]) -> BTreeSet<String> {
     clashes.map(|row| row.run.clone()).collect()
 }
 
-/// What the values of a row were chosen among; `None` on the validation split, where every candidate is reported.
-fn among(row: &ResultRow) -> Option<&Value> {
-    row.chosen_among.as_ref().filter(|_| row.settings.split != Split::Valid)
-}
-
 /// In the config of a line whose seeds or steps chose different values, says so in the place of the value.
 fn join_chosen_values(lines: &mut [(Value, Line)]) {
     for (config, line) in lines.iter_mut().filter(|(_, line)| line.chosen) {
@@ -192,7 +188,7 @@ fn config_of(row: &ResultRow) -> Value {
         Value::Object(fields) => fields.clone(),
         _ => serde_json::Map::new(),
     };
-    for (key, values) in among(row).and_then(Value::as_object).into_iter().flatten() {
+    for (key, values) in row.choice().and_then(Value::as_object).into_iter().flatten() {
         // A value that is the default may not be there, and was chosen all the same.
         if let Some(value) = chosen_value(&row.extend_config, key, values) {
             config.insert(key.clone(), value);
@@ -204,11 +200,6 @@ fn config_of(row: &ResultRow) -> Value {
     }
     config.extend(row.settings.task.fields().clone());
     Value::Object(config)
-}
-
-/// The keys of the search that found the factors of a line.
-fn search_of<'a>(line: &Line<'a>) -> Option<&'a serde_json::Map<String, Value>> {
-    among(line.rows.values().flatten().next()?)?.get("search")?.as_object()
 }
 
 /// Adds to the labels of extensions of one kind the keys in which their configs differ, and those that were chosen.
@@ -225,14 +216,16 @@ fn add_differing_keys(lines: &mut [(Value, Line)]) {
                     .rows
                     .values()
                     .flatten()
-                    .any(|row| row.chosen_among.as_ref().is_some_and(|among| among.get(key).is_some()))
+                    .any(|row| row.choice().is_some_and(|among| among.get(key).is_some()))
         };
         let shown = fields.iter().filter(|(key, _)| differs(key) || given(key));
-        // Of what searches found, how they searched; the length that one is for follows L.
-        let how = search_of(line).into_iter().flatten().filter(|(key, value)| {
+        // Of what searches found, how they searched.
+        let search_of = |line: &Line| line.among().and_then(keys_of);
+        let own = search_of(line).unwrap_or_default();
+        let how = own.iter().filter(|(key, value)| {
             let others = lines.iter().filter(|(_, with)| with.extend == line.extend);
             let mut searches = others.filter_map(|(_, with)| search_of(with));
-            *key != "length" && searches.any(|other| other.get(*key) != Some(*value))
+            searches.any(|other| other.get(*key) != Some(*value))
         });
         let keys: Vec<String> = shown.chain(how).map(|(key, value)| assigned(key, value)).collect();
         lines[index].1.label = labelled(&line.extend, &keys);

@@ -3,8 +3,8 @@
 use crate::plan::Plan;
 use longwave_core::canonical;
 use longwave_core::in_order::distinct;
-use longwave_data::Split;
 use longwave_eval::label::differing_keys;
+use longwave_eval::search::keys_of;
 use longwave_eval::{Evaluation, ResultRow, TaskKeys, WINDOW_BASELINE};
 use longwave_position::ExtensionConfig;
 use serde_json::Value;
@@ -44,12 +44,9 @@ impl Extension {
     }
 
     pub(crate) fn of_row(row: &ResultRow) -> Self {
-        let extension = match &row.chosen_among {
-            // On the validation split every candidate has rows of its own.
-            Some(among) if row.settings.split != Split::Valid => {
-                Self::chosen(&row.extend, &row.extend_config, among)
-            }
-            _ => Self::of_config(&row.extend, &row.extend_config),
+        let extension = match row.choice() {
+            Some(among) => Self::chosen(&row.extend, &row.extend_config, among),
+            None => Self::of_config(&row.extend, &row.extend_config),
         };
         extension.asked(&row.settings.task)
     }
@@ -73,11 +70,11 @@ impl Extension {
     fn chosen(kind: &str, config: &Value, among: &Value) -> Self {
         let object = |value: Option<&Value>| value.and_then(Value::as_object).cloned().unwrap_or_default();
         let mut fields = object(Some(config));
-        match among.get("search") {
-            // What a search finds is not in the config, but how it searches. The length that it is for follows L.
+        match keys_of(among) {
+            // What a search finds is not in the config, but how it searches.
             Some(search) => {
                 fields = object(among.get("with"));
-                fields.extend(object(Some(search)).into_iter().filter(|(key, _)| key != "length"));
+                fields.extend(search);
             }
             None => fields.extend(object(Some(among))),
         }
@@ -190,6 +187,7 @@ fn without_missing_keys(label: &str) -> String {
 mod tests {
     use super::*;
     use crate::difference::tests::row;
+    use longwave_data::Split;
     use serde_json::{Map, json};
 
     #[test]

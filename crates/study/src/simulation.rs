@@ -26,16 +26,19 @@ impl Draws {
     }
 }
 
-/// One study without a difference: four readings of 3 to 5 seeds, a fifth of the trainings lost, and now and then a reading
-/// that is equal to another one.
-fn of_no_difference(draws: &mut Draws) -> Results {
+/// One study without a difference: four readings, a fifth of the trainings lost, and now and then a reading that is equal to another one.
+/// Trainings deviate by `of_seeds`, and what each document does to a reading by its number in `documents`.
+fn of_no_difference(draws: &mut Draws, seeds: usize, of_seeds: f64, documents: &[f64]) -> Results {
     let mut results = crate::results::tests::results();
-    results.seeds = 3 + (3.0 * draws.uniform()) as usize;
+    results.seeds = seeds;
     results.rows.clear();
     let has_tie = draws.uniform() < 0.3;
     for name in 0..4 {
+        let effects: Vec<f64> = documents.iter().map(|deviation| deviation * draws.normal()).collect();
         for seed in 0..results.seeds {
-            let documents = [0.0; 3].map(|_| 2.0 + 0.1 * draws.normal());
+            let training = of_seeds * draws.normal();
+            let losses = effects.iter().map(|effect| 3.0 + training + effect + 0.1 * draws.normal());
+            let documents: Vec<f64> = losses.collect();
             let mut row = crate::difference::tests::row("direct", 256, seed as u64, &documents);
             row.config_hash = format!("c{name}");
             if draws.uniform() < 0.2 {
@@ -56,18 +59,27 @@ fn of_no_difference(draws: &mut Draws) -> Results {
 
 #[test]
 fn of_2000_studies_without_a_difference_one_in_twenty_at_most_finds_one() {
-    let (mut draws, mut wrong, mut ties) = (Draws(42), 0, 0);
-    for _ in 0..STUDIES {
-        let results = of_no_difference(&mut draws);
-        let ranking =
-            rank(&results, Best { at: "2L".parse().unwrap(), metric: None }, &Planned::default()).unwrap();
-        ties += ranking.ranked.iter().filter(|one| !one.same.is_empty()).count();
-        wrong += usize::from(ranking.ranked.iter().any(|one| one.p.is_some_and(|p| p < ALPHA)));
-    }
-    println!("wrong: {}", share(wrong));
+    let (mut draws, mut ties) = (Draws(42), 0);
+    let mut wrong = |seeds: usize, of_seeds: f64, documents: &[f64], planned: &Planned| {
+        let best = Best { at: "2L".parse().unwrap(), metric: None };
+        let is_wrong = |_: &usize| {
+            let seeds = seeds + (3.0 * draws.uniform()) as usize;
+            let results = of_no_difference(&mut draws, seeds, of_seeds, documents);
+            let ranking = rank(&results, best, planned).unwrap();
+            ties += ranking.ranked.iter().filter(|one| !one.same.is_empty()).count();
+            ranking.ranked.iter().any(|one| one.p.is_some_and(|p| p < ALPHA))
+        };
+        (0..STUDIES).filter(is_wrong).count()
+    };
+    let same = wrong(3, 0.0, &[0.0; 3], &Planned::default());
+    println!("wrong: {}", share(same));
+    // What the documents do to a mean is 0.1 and 0.5 times what a training does.
+    let other =
+        [0.1, 0.5].map(|share| wrong(2, 1.0, &[share * 12_f64.sqrt(); 12], &Planned::of_other_tokens()));
+    println!("wrong over seeds and documents: {:?}", other.map(share));
     // 5% of 2000, and three standard deviations of that count.
-    assert!(wrong <= 129, "{wrong}");
-    assert!(wrong > 10 && ties > 400, "nothing was tested: {wrong} {ties}");
+    assert!(same <= 129 && other.iter().all(|wrong| *wrong <= 129), "{same} {other:?}");
+    assert!(same > 10 && ties > 400, "nothing was tested: {same} {ties}");
 }
 
 fn share(count: usize) -> String {

@@ -40,6 +40,12 @@ impl Measure for BitsPerByte {
         (facts.bytes > 0).then(|| (loss / (LN_2 * facts.bytes as f64), None))
     }
 
+    /// NaN where the loss is no number, for which a file has neither.
+    fn value(&self, facts: &Facts<'_>) -> Option<f64> {
+        let is_lost = facts.bytes > 0 && facts.values.get("nll").is_some_and(f64::is_nan);
+        facts.values.get("bpb").or_else(|| is_lost.then_some(f64::NAN))
+    }
+
     fn documents(&self, facts: &Facts<'_>) -> Option<Documents> {
         let sums = facts.per_document?;
         let bits = sums.get(NLL.name)?.iter().map(|nll| nll / LN_2).collect();

@@ -88,3 +88,17 @@ fn every_metric_describes_itself() {
     }
     assert!("perplexity".parse::<Metric>().is_err(), "it has no sums per document");
 }
+
+/// A loss that is no number is `null` in a file, and so is what is made of it.
+#[test]
+fn bits_per_byte_of_no_number_are_no_number() {
+    let read = |nll: &str, bytes: u64| {
+        let values = format!("{{\"nll\":{nll},\"ppl\":{nll},\"bpb\":null}}");
+        let values = fields::deserialize(&mut serde_json::Deserializer::from_str(&values)).unwrap();
+        let facts =
+            Facts { tokens: 9, bytes, values: &values, per_document: None, difference: None, baseline: None };
+        Metric::BitsPerByte.value(&facts)
+    };
+    assert!(read("null", 9).unwrap().is_nan());
+    assert_eq!((read("null", 0), read("2.0", 9)), (None, None));
+}

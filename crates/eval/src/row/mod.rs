@@ -205,6 +205,11 @@ impl ResultRow {
         matches!(self.checkpoint.parse(), Ok(CheckpointId::Step(_)))
     }
 
+    /// What its values were chosen among; `None` on the validation split, where every candidate has rows of its own.
+    pub fn choice(&self) -> Option<&Value> {
+        self.chosen_among.as_ref().filter(|_| self.settings.split != Split::Valid)
+    }
+
     /// What tells this row from others: the row without its measured values.
     pub fn identity(&self) -> Result<String> {
         self.described(self.settings.split != Split::Valid)

@@ -168,6 +168,14 @@ impl Search {
     }
 }
 
+/// The keys of the search that made a [choice](ResultRow::choice), without the length that it is for, which follows L; `None` of a
+/// choice from a list.
+pub fn keys_of(choice: &serde_json::Value) -> Option<serde_json::Map<String, serde_json::Value>> {
+    let mut keys = choice.get("search")?.as_object()?.clone();
+    keys.remove("length");
+    Some(keys)
+}
+
 /// The frequencies of the encodings, which must all have the same number of bands.
 fn frequencies(reading: &Reading) -> Result<Vec<f64>> {
     let mut found = reading.encodings().iter().filter_map(|encoding| encoding.frequencies());

@@ -140,7 +140,7 @@ impl<'a> Found<'a> {
         let several = [pairing.a, pairing.b].iter().any(|side| side.runs.len() > 1);
         if several && self.list.iter().any(|(one, _)| one.seeds == 1) {
             notes.push(
-                "where the sides share one seed there is no interval, since it would be over seeds; name one run on each side \
+                "where one seed alone has numbers on both sides there is no interval, since it would be over seeds; name one run on each side \
                  for one over documents"
                     .to_owned(),
             );

@@ -225,26 +225,27 @@ fn measured(samples: &[Sample<'_>]) -> u64 {
     hasher.finish()
 }
 
-/// Marks comparisons that are the same by construction, and fills in Holm's correction over those that are not.
+/// Marks comparisons that are the same by construction, and fills in Holm's correction over those that are not. What has lost its interval
+/// was compared all the same: it counts, so that the others are not surer without it.
 fn correct(list: &mut [Comparison]) {
     let mut places = HashMap::new();
     let mut different: Vec<f64> = Vec::new();
     let mut place_of: Vec<Option<usize>> = Vec::new();
     for one in list.iter_mut() {
-        let Some(p) = one.p.filter(|_| !one.is_equal()) else {
+        if one.is_equal() {
             place_of.push(None);
             continue;
-        };
+        }
         let place = *places.entry(one.measured).or_insert(different.len());
         one.repeats = place < different.len();
         if !one.repeats {
-            different.push(p);
+            different.push(one.p.unwrap_or(f64::NAN));
         }
         place_of.push(Some(place));
     }
     let adjusted = adjusted(&different);
     for (one, place) in list.iter_mut().zip(place_of) {
-        one.p_holm = place.map(|place| adjusted[place]).or(one.p.filter(|_| one.is_equal()));
+        one.p_holm = one.p.map(|p| place.map_or(p, |place| adjusted[place]));
     }
 }
 

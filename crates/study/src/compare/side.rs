@@ -6,6 +6,8 @@ use crate::sample::Sample;
 use longwave_core::in_order::distinct;
 use longwave_core::{Error, Result};
 use longwave_data::Split;
+use longwave_eval::search::keys_of;
+use longwave_eval::sweep::is_candidate;
 use longwave_eval::{Metric, Reference, ResultRow, WINDOW_BASELINE};
 use longwave_position::tokens::{Lengths, Tokens};
 use longwave_report::newest::{Newest, Older};
@@ -185,9 +187,19 @@ fn is_asked(
 /// Whether a row was measured to choose a value, which was then read on another split: a choice is no result.
 fn is_trial(row: &ResultRow, rows: &[ResultRow]) -> bool {
     let is_chosen = |other: &ResultRow| {
-        other.chosen_among.is_some()
-            && other.settings.split != Split::Valid
-            && (&other.extend, other.settings.length) == (&row.extend, row.settings.length)
+        let Some(choice) = other.choice() else { return false };
+        match choice.as_object().filter(|_| keys_of(choice).is_none()) {
+            Some(lists) => {
+                let alike = |row: &ResultRow| {
+                    let mut config = row.extend_config.as_object().cloned().unwrap_or_default();
+                    config.retain(|key, _| !lists.contains_key(key));
+                    (config, row.extend.clone(), row.settings.protocol, row.settings.length)
+                };
+                alike(row) == alike(other) && is_candidate(&row.extend_config, lists)
+            }
+            // Of a search the best trial has a row, at the length that it is for.
+            None => row.chosen_among.as_ref() == Some(choice),
+        }
     };
     row.settings.split == Split::Valid && rows.iter().any(is_chosen)
 }

@@ -1,6 +1,7 @@
 use super::*;
 use crate::difference::tests::{row, set_key};
 use longwave_eval::{Reference, ResultRow, Split};
+use longwave_position::ExtensionConfig;
 use longwave_position::tokens::Tokens;
 
 fn all(a: &[ResultRow], b: &[ResultRow], metric: Metric) -> Result<Vec<Comparison>> {
@@ -227,6 +228,22 @@ fn the_same_numbers_are_one_comparison_to_holm() {
 }
 
 #[test]
+fn what_is_no_number_counts_for_holm() {
+    let side = |more: f64, lost: bool| {
+        let of = |length: usize, seed: u64, lost: bool| {
+            let nll = if lost { f64::NAN } else { 1.0 + more * (1.0 + 0.3 * seed as f64) };
+            row("direct", length, seed, &[nll, nll + 1.0])
+        };
+        let seeds = [0, 1, 2].map(|seed| vec![of(256, seed, false), of(512, seed, lost && seed > 0)]);
+        Side { runs: seeds.to_vec(), ..Side::new("run", Vec::new()) }
+    };
+    let of = |lost: bool| by_loss(&side(0.0, false), &side(0.1, lost)).unwrap().list;
+    let (whole, lost) = (of(false), of(true));
+    assert!(lost[0].p == whole[0].p && lost[1].p.is_none() && lost[1].p_holm.is_none(), "{lost:?}");
+    assert_eq!(lost[0].p_holm, lost[0].p.map(|p| 2.0 * p));
+}
+
+#[test]
 fn a_reading_that_equals_the_other_is_no_test() {
     let read =
         |extend: &str, length: usize, more: f64| row(extend, length, 0, &[1.0 + more, 2.1 + 0.5 * more, 3.0]);
@@ -361,16 +378,21 @@ fn other_text_and_other_tokens_are_refused() {
 #[test]
 fn what_was_chosen_is_compared_and_what_was_tried_is_not() {
     let run = |seed: u64, chosen: f64, loss: f64| {
-        let at = |scale: f64| ResultRow {
-            extend_config: serde_json::json!({ "kind": "ntk", "scale": scale }),
-            ..row("ntk", 256, seed, &[loss, loss + 0.5])
+        let at = |scale: f64| {
+            let config: toml::Table = format!("kind = \"ntk\"\nscale = {scale:?}").parse().unwrap();
+            let config = ExtensionConfig::from_value(&config.into(), "extend").unwrap();
+            ResultRow {
+                extend_config: serde_json::to_value(config).unwrap(),
+                ..row("ntk", 256, seed, &[loss, loss + 0.5])
+            }
         };
-        let tried = [1.5, 2.0].map(|scale| {
+        // The last one was asked for on this split, and never tried.
+        let tried = [1.5, 2.0, 5.0].map(|scale| {
             let mut row = at(scale);
             row.settings.split = Split::Valid;
             row
         });
-        let among = serde_json::json!({ "scale": [1.5, 2.0] });
+        let among = serde_json::json!({ "scale": [1.5, 2] });
         let read = ResultRow { chosen_among: Some(among), ..at(chosen) };
         [tried.to_vec(), vec![read]].concat()
     };
@@ -379,13 +401,12 @@ fn what_was_chosen_is_compared_and_what_was_tried_is_not() {
         seeds("b", &[run(0, 2.0, 2.0), run(1, 1.5, 2.2)]),
     );
     let found = by_loss(&a, &b).unwrap().list;
-    assert_eq!(found.len(), 1, "{found:?}");
-    assert_eq!(
-        (found[0].reading.as_str(), found[0].settings.split, found[0].seeds),
-        ("ntk chosen", Split::Test, 2)
-    );
+    let read: Vec<_> =
+        found.iter().map(|one| (one.reading.as_str(), one.settings.split, one.seeds)).collect();
+    let expected = [("ntk (split = valid)", Split::Valid, 2), ("ntk chosen (split = test)", Split::Test, 2)];
+    assert_eq!(read, expected);
     // (3 - 2 + 3.1 - 2.2) / 2.
-    assert!((found[0].difference - 0.95).abs() < 1e-12);
+    assert!(found.iter().all(|one| (one.difference - 0.95).abs() < 1e-12));
     // Values that were tried and never read are all there is.
     let tried = |seed: u64| run(seed, 1.5, 3.0)[..2].to_vec();
     assert_eq!(by_loss(&seeds("a", &[tried(0)]), &seeds("b", &[tried(0)])).unwrap().list.len(), 2);

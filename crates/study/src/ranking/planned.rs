@@ -32,6 +32,12 @@ impl Default for Planned {
 }
 
 impl Planned {
+    /// Of a study that lost nothing, and whose readings score other tokens each.
+    #[cfg(test)]
+    pub(crate) fn of_other_tokens() -> Self {
+        Self { are_of_same_tokens: false, ..Self::default() }
+    }
+
     pub fn new(plan: &Plan, best: Best) -> Self {
         let read = read(plan, best);
         let scored = scored(plan, &read);
@@ -108,6 +114,20 @@ mod tests {
         // One whose runs are no part of the results, as after looks that did not ask for them, is not lost.
         (results.failures, results.missing) = (Vec::new(), Vec::new());
         assert_eq!(of(&results).0, 6);
+    }
+
+    #[test]
+    fn what_was_lost_is_named_beside_the_one_that_is_left() {
+        let mut results = results();
+        results.rows.retain(|it| it.labels[0] == "rope" && it.extend == "ntk" && it.row.seed < 2);
+        let failure = || Failure { reason: "killed".to_owned(), hint: None };
+        results.failures = (2..8).map(|run| (run, failure())).collect();
+        results.missing = vec![8];
+        let planned = Planned::new(&plan(STUDY), at_4l());
+        assert_eq!(
+            rank(&results, at_4l(), &planned).unwrap().sentence("4L"),
+            "Only `rope, ntk` was measured at 4L. `rope, ntk` has 2 of 3 seeds, `alibi` has no result, `none` has no result."
+        );
     }
 
     /// Each seed that is left is at the rate that the other one has no run of.

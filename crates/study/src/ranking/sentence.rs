@@ -12,7 +12,7 @@ impl Ranking<'_> {
         if self.ranked.len() == 1 {
             let same = best.same.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
             let same = if same.is_empty() { same } else { format!(", which {same} equal by construction") };
-            return format!("Only `{}` was measured at {at}{same}.", best.name);
+            return format!("Only `{}` was measured at {at}{same}.{}", best.name, self.limits());
         }
         // What is equal to the last bit shares the first place.
         let (first, others): (Vec<_>, Vec<_>) =
@@ -75,7 +75,9 @@ impl Ranking<'_> {
         let lost = |one: &&Ranked<'_>| one.rows.len() < one.seeds;
         let fewer = self.ranked.iter().filter(lost);
         let fewer = fewer.map(|one| format!("`{}` has {} of {} seeds", one.name, one.rows.len(), one.seeds));
-        let none = self.lost.iter().map(|name| format!("`{name}` has no result, and counts among the pairs"));
+        // One that is left alone is in no pair.
+        let counts = if self.ranked.len() > 1 { ", and counts among the pairs" } else { "" };
+        let none = self.lost.iter().map(|name| format!("`{name}` has no result{counts}"));
         let lost: Vec<String> = fewer.chain(none).collect();
         let mut limits = if lost.is_empty() { String::new() } else { format!(" {}.", lost.join(", ")) };
         if self.over == Over::Documents && self.ranked.iter().any(|one| one.p.is_some()) {

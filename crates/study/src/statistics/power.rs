@@ -21,9 +21,12 @@ pub fn seeds_needed(
     let enough = |count: usize| {
         let count = count as f64;
         let pairs = Interval::new(0.0, deviation / count.sqrt(), count - 1.0, 1.0 - alpha);
-        let error = documents.map_or(pairs, |documents| pairs.with_error_of(documents, 1.0 - alpha));
+        let (error, df) = match documents {
+            Some(documents) => (pairs.with_error_of(documents, 1.0 - alpha), pairs.df_with(documents)),
+            None => (pairs, pairs.df),
+        };
         let shifts = (room.0 / error.se, room.1 / error.se);
-        power_of(shifts, error.df, alpha) >= power
+        power_of(shifts, df, student::quantile(1.0 - alpha / 2.0, error.df)) >= power
     };
     if deviation == 0.0 && documents.is_none_or(|it| it.se == 0.0) && room.0.min(room.1) > 0.0 {
         return Ok(2);
@@ -43,13 +46,12 @@ pub fn seeds_needed(
     Ok(high)
 }
 
-/// The probability that an interval at level `1 - alpha` ends within `shifts` of its mean, below and above, in standard errors:
-/// with the quantile `c`, and `s` the estimated error as a part of the true one,
+/// The probability that an interval ends within `shifts` of its mean, below and above, in standard errors: with `c` estimated errors
+/// to either side, the quantile `critical`, and `s` the estimated error as a part of the true one,
 /// `integral over s of max(0, Phi(below - c s) + Phi(above - c s) - 1) f(s)`, where `s^2 df` is chi-square with `df` degrees of
 /// freedom, by Simpson's rule. Without an end on one side it is the probability of a noncentral t above `c` (Johnson, Kotz and
 /// Balakrishnan, Continuous Univariate Distributions 2, 1995, chapter 31); with two, the power of two one-sided tests.
-pub fn power_of((below, above): (f64, f64), df: f64, alpha: f64) -> f64 {
-    let critical = student::quantile(1.0 - alpha / 2.0, df);
+pub fn power_of((below, above): (f64, f64), df: f64, critical: f64) -> f64 {
     // The logarithm of the density of s, up to a constant: with 1 degree of freedom it is largest at 0.
     let log_density =
         |s: f64| if s > 0.0 { (df - 1.0) * s.ln() - df * s * s / 2.0 } else { f64::NEG_INFINITY };
@@ -108,7 +110,7 @@ mod tests {
     #[test]
     fn without_an_effect_the_power_is_the_level_of_one_side() {
         for df in [1.0, 2.0, 9.0, 499.0] {
-            let found = power_of((0.0, OPEN), df, 0.05);
+            let found = power_of((0.0, OPEN), df, student::quantile(0.975, df));
             assert!((found - 0.025).abs() < 2e-4, "{df}: {found}");
         }
     }
@@ -119,6 +121,6 @@ mod tests {
     fn equality_has_two_ends() {
         let pairs = seeds_needed((0.05, 0.05), 1.0, None, 0.05, 0.8).unwrap();
         assert!(pairs.abs_diff((3.2415_f64 / 0.05).powi(2) as usize) < 5, "{pairs}");
-        assert!(power_of((0.1, 0.1), 9.0, 0.05) < 1e-9);
+        assert!(power_of((0.1, 0.1), 9.0, student::quantile(0.975, 9.0)) < 1e-9);
     }
 }

@@ -6,7 +6,7 @@ use crate::difference::{Over, PairedDifference};
 use crate::judge::{Judged, Need, POWER, Seeds, without_interval};
 use crate::looks::Looks;
 use crate::ranking::{Leaders, Ranked, Ranking};
-use longwave_core::in_order::distinct;
+use longwave_core::in_order::{distinct, grouped};
 use longwave_eval::{Metric, ResultRow};
 use longwave_report::grid::{Entry, Grid, Header};
 use longwave_report::table::Cell;
@@ -193,10 +193,17 @@ fn difference(of: &PairedDifference, seeds: usize) -> String {
     format!("{:+.4}{lost}", of.mean)
 }
 
-/// The best and the second at each length: what was measured, without a test.
-pub(super) fn leaders(leaders: &[Leaders]) -> Option<Grid> {
-    let metric = leaders.first()?.metric;
-    let row = |one: &Leaders| {
+/// The best and the second at each length: what was measured, without a test. One table for each metric, since lengths may be read by
+/// protocols that are about another one.
+pub(super) fn leaders(leaders: &[Leaders]) -> Vec<Grid> {
+    let by_metric = grouped(leaders.iter().map(|one| (one.metric, one)));
+    let by = |metric| if by_metric.len() > 1 { format!(": {}", name(metric)) } else { String::new() };
+    let title = |metric| format!("Best at each length{}", by(metric));
+    by_metric.iter().map(|(metric, of)| leaders_by(*metric, title(*metric), of)).collect()
+}
+
+fn leaders_by(metric: Metric, title: String, leaders: &[&Leaders]) -> Grid {
+    let row = |one: &&Leaders| {
         let [best, second] = [one.best.as_ref(), one.second.as_ref()].map(|of| {
             of.map_or([String::new(), String::new()], |(name, value)| {
                 [name.clone(), mean_value(metric, *value)]
@@ -205,8 +212,8 @@ pub(super) fn leaders(leaders: &[Leaders]) -> Option<Grid> {
         let length = Entry::new(one.at.clone());
         std::iter::once(length).chain(best.into_iter().chain(second).map(Entry::new)).collect()
     };
-    Some(Grid {
-        title: "Best at each length".into(),
+    Grid {
+        title,
         setting: String::new(),
         headers: vec![
             Header::words("length"),
@@ -221,7 +228,7 @@ pub(super) fn leaders(leaders: &[Leaders]) -> Option<Grid> {
              significant is a question for `best = \"8L\"` or a claim."
                 .to_owned(),
         ],
-    })
+    }
 }
 
 /// What the mean of a metric is shown as: a loss as its perplexity.
@@ -255,6 +262,39 @@ mod tests {
     use crate::judge::{judge, needs};
     use crate::plan::tests::plan;
     use crate::results::tests::results;
+
+    #[test]
+    fn a_length_is_shown_in_the_metric_that_it_was_compared_by() {
+        let of = |at: &str, metric, value| {
+            let [best, second] =
+                [("rope", value), ("alibi", 0.0)].map(|(name, value)| (name.to_owned(), value));
+            Leaders { at: at.to_owned(), metric, best: Some(best), second: Some(second) }
+        };
+        let lengths =
+            [of("L", Metric::Loss, 2.0), of("4L", Metric::Accuracy, 0.117), of("8L", Metric::Loss, 3.0)];
+        let told = |tables: &[Grid]| -> Vec<(String, Vec<String>)> {
+            let told = |it: &Grid| {
+                let values = it
+                    .rows
+                    .iter()
+                    .map(|row| [&row[0], &row[2], &row[4]].map(|it| it.value.clone()).join(" "));
+                (format!("{}, {}", it.title, it.headers[2].name), values.collect())
+            };
+            tables.iter().map(told).collect()
+        };
+        let expected = |head: &str, rows: &[&str]| -> (String, Vec<String>) {
+            (head.to_owned(), rows.iter().map(|row| (*row).to_owned()).collect())
+        };
+        // exp 2, exp 3 and exp 0; shares in per cent.
+        let both = [
+            expected("Best at each length: perplexity, perplexity", &["L 7.39 1.00", "8L 20.09 1.00"]),
+            expected("Best at each length: accuracy in %, accuracy in %", &["4L 11.7 0.0"]),
+        ];
+        assert_eq!(told(&leaders(&lengths)), both);
+        let alone = [expected("Best at each length, accuracy in %", &["4L 11.7 0.0"])];
+        assert_eq!(told(&leaders(&lengths[1..2])), alone);
+        assert!(leaders(&[]).is_empty());
+    }
 
     #[test]
     fn one_document_of_one_seed_has_no_interval_and_a_note_says_what_gives_one() {

@@ -74,8 +74,7 @@ impl StudyReport {
             name: study.name.clone(),
             progress: progress(plan, results, judgement.asked.len(), judgement.wanted.len()),
             wanted: judgement.wanted.len(),
-            results: [tables(results), steps::tables(results), rates::table(results).into_iter().collect()]
-                .concat(),
+            results: [tables(results), steps::tables(results), rates::tables(results)].concat(),
             claims: (!judged.is_empty()).then(|| answers::claims(judged, &needs, &plan.looks)),
             correlations: study
                 .correlations
@@ -108,11 +107,12 @@ impl StudyReport {
         let mut sentences = vec![self.progress.clone()];
         sentences.extend(self.best_in_words.clone());
         sentences.extend(self.failed.iter().map(|run| format!("Failed: {run}")));
-        let tables = [self.claims.clone(), self.best.clone(), answers::leaders(&leaders(results))];
+        let answers = [self.claims.clone(), self.best.clone()].into_iter().flatten();
+        let leaders = answers::leaders(&leaders(results));
         Opening {
             title: self.name.clone(),
             sentences,
-            tables: tables.into_iter().flatten().chain(self.correlations.clone()).collect(),
+            tables: answers.chain(leaders).chain(self.correlations.clone()).collect(),
             recipe: None,
         }
     }

@@ -27,13 +27,18 @@ impl Group {
     /// The title of its table, with what tells it from others of its protocol among all `rows`.
     pub(super) fn title(&self, metric: Metric, rows: &[Measured]) -> String {
         let Settings { protocol, split, train_length, .. } = self.settings;
-        let tokens = if self.settings.tokens() == ScoredTokens::Key { ", key tokens" } else { "" };
-        let apart: String = self.apart(rows).iter().flat_map(|part| [", ", part.as_str()]).collect();
+        let (tokens, apart) = (self.tokens(), self.apart(rows));
         format!("{}, {protocol}, {split} split{tokens}, L = {train_length}{apart}", metric.title())
     }
 
-    /// Keys of the protocol, and the text, in which it differs from other groups of the same protocol, split and training length.
-    pub(super) fn apart(&self, rows: &[Measured]) -> Vec<String> {
+    /// What a title says of key tokens, after the split.
+    pub(super) fn tokens(&self) -> &'static str {
+        if self.settings.tokens() == ScoredTokens::Key { ", key tokens" } else { "" }
+    }
+
+    /// Keys of the protocol, and the text, in which it differs from other groups of the same protocol, split and training length;
+    /// each after a comma.
+    pub(super) fn apart(&self, rows: &[Measured]) -> String {
         let named = |it: &Self| {
             let Settings { protocol, split, train_length, .. } = it.settings;
             (protocol, split, it.settings.tokens(), train_length)
@@ -53,7 +58,7 @@ impl Group {
         if alike.iter().any(|it| it.settings.key_tokens != self.settings.key_tokens) {
             apart.extend(self.settings.key_tokens.as_ref().map(|hash| format!("key tokens {hash}")));
         }
-        apart
+        apart.iter().flat_map(|part| [", ", part.as_str()]).collect()
     }
 }
 
@@ -168,7 +173,8 @@ pub(super) fn length(row: &ResultRow) -> u64 {
 
 /// What the cells of a table are that were made of these rows: of their errors those that stand in one.
 pub(super) fn what_cells_are(metric: Metric, rows: &[&ResultRow], cells: &[Vec<Entry>]) -> String {
-    let unit = rows.first().map_or("document", |row| row.unit());
+    // Runs of several corpora share a table, and the text of one may be a single document.
+    let units = distinct(rows.iter().map(|row| format!("{}s", row.unit()))).join(" or ");
     let has_spread = cells.iter().flatten().any(|cell| cell.error.is_some());
     let has_error = cells.iter().flatten().any(|cell| cell.error_over_documents.is_some());
     let several = rows.iter().any(|row| row.seed != rows[0].seed);
@@ -178,9 +184,9 @@ pub(super) fn what_cells_are(metric: Metric, rows: &[&ResultRow], cells: &[Vec<E
     let error = match (has_error, has_interval) {
         (false, _) => String::new(),
         (true, true) => {
-            format!("; in brackets the 95% interval over the {unit}s of a seed (Wilson's score interval)")
+            format!("; in brackets the 95% interval over the {units} of a seed (Wilson's score interval)")
         }
-        (true, false) => format!("; in parentheses the standard error over {unit}s"),
+        (true, false) => format!("; in parentheses the standard error over {units}"),
     };
     if !metric.is_exponential() {
         let value = if several { "Mean" } else { "Value" };
@@ -293,6 +299,13 @@ mod tests {
             note(&results),
             "exp of the mean loss of one seed; in parentheses the standard error over documents. The error is in per cent of \
              the perplexity: 100 times that of the loss in nats."
+        );
+        // The text of one run is one document.
+        results.rows[0].row.per_document.as_mut().unwrap().blocks = true;
+        assert!(
+            note(&results).contains("the standard error over blocks or documents."),
+            "{}",
+            note(&results)
         );
         for measured in &mut results.rows {
             measured.row.settings.protocol = Protocol::Task;

@@ -77,6 +77,17 @@ impl Frequencies {
         Self { inv_freq, base, attention_factor: 1.0, start: None, resonance: false }
     }
 
+    /// The base of a progression with the quotients of these, where they fall by one quotient from band to band, but for those that are 0.
+    pub fn base_of_quotients(&self) -> Option<f64> {
+        let mut turning = self.inv_freq.iter().enumerate().filter(|(_, frequency)| **frequency > 0.0);
+        let ((first, fastest), (next, other)) = (turning.next()?, turning.next()?);
+        let quotient = (other / fastest).powf(1.0 / (next - first) as f64);
+        let is_in = |(band, frequency): (usize, &f64)| {
+            (frequency / (fastest * quotient.powf((band - first) as f64)) - 1.0).abs() < 1e-9
+        };
+        (quotient < 1.0 && turning.all(is_in)).then(|| quotient.powf(-(self.inv_freq.len() as f64)))
+    }
+
     /// Whether the bands that turn have the frequencies of [`geometric`](Self::geometric), with a factor of 1 on cos and sin.
     pub fn is_geometric(&self) -> bool {
         let plain = Self::geometric(self.base, self.dim());

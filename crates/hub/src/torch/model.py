@@ -1,5 +1,8 @@
 """@TITLE@"""
 
+# + ast.parse(
+import ast
+# -
 import ctypes
 import json
 import math

@@ -1,3 +1,20 @@
+class Powers(ast.NodeTransformer):
+    """Reads `a ** b` as a call of `pow`."""
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        self.generic_visit(node)
+        if not isinstance(node.op, ast.Pow):
+            return node
+        function = ast.parse('of["pow"]', mode="eval").body
+        return ast.Call(function, [node.left, node.right], [])
+
+
+def power(a: Tensor, b: Tensor) -> Tensor:
+    """`a ** b`; a root of 0 has slope 0, for an infinite one times a distance of 0 would be no number."""
+    flat = (a == 0) & (b > 0) & (b < 1)
+    return torch.where(flat, 0.0, torch.where(flat, 1.0, a) ** b)
+
+
 class Formulas(Encoding):
     """A bias that the config writes as a formula."""
 
@@ -35,18 +52,19 @@ class Formulas(Encoding):
             "log",
             "log2",
             "log1p",
-            "sqrt",
             "abs",
             "sin",
             "cos",
             "tanh",
             "sigmoid",
         ]
-        names += ["floor", "ceil", "pow", "clamp"]
+        names += ["floor", "ceil", "clamp"]
         functions = {name: getattr(torch, name) for name in names}
         functions |= {"softplus": F.softplus, "ln": torch.log}
-        functions |= {"min": torch.minimum, "max": torch.maximum}
+        functions |= {"min": torch.minimum, "max": torch.maximum, "pow": power}
+        functions["sqrt"] = lambda x: power(x, x.new_tensor(0.5))
         functions["round"] = lambda x: (x.abs() + 0.5).floor() * x.sign()
-        text = re.sub(word, r'of["\g<0>"]', text)
-        bias = eval(text, {"of": of | functions})  # noqa: S307
+        tree = ast.parse(re.sub(word, r'of["\g<0>"]', text), mode="eval")
+        tree = ast.fix_missing_locations(Powers().visit(tree))
+        bias = eval(compile(tree, "bias", "eval"), {"of": of | functions})  # noqa: S307
         return bias.to(rows.input.dtype)

@@ -84,21 +84,11 @@ impl Config {
             ))
         };
         let inv_freq = (0..dimensions.head_dim / 2).map(at).collect::<Result<Vec<_>>>()?;
-        let with = |base: f64| Frequencies {
-            inv_freq: inv_freq.clone(),
-            base,
-            attention_factor: 1.0,
-            start: None,
-            resonance: false,
-        };
-        let given = with(self.base);
-        if given.is_geometric() {
-            return Ok(Some(given));
-        }
-        // Those of `rope` have its base, which extensions ask for, whatever the formula makes them of.
-        let second = inv_freq.get(1).filter(|frequency| **frequency > 0.0);
-        let own = second.map(|second| with(second.powf(-(dimensions.head_dim as f64) / 2.0)));
-        Ok(Some(own.filter(Frequencies::is_geometric).unwrap_or(given)))
+        let given =
+            Frequencies { inv_freq, base: self.base, attention_factor: 1.0, start: None, resonance: false };
+        // Extensions ask for the base: that of a progression is of its quotients, whatever the formula makes them of.
+        let base = if given.is_geometric() { None } else { given.base_of_quotients() };
+        Ok(Some(Frequencies { base: base.unwrap_or(self.base), ..given }))
     }
 
     fn check_parameters(&self, section: &str, bias: Option<&Formula>, dimensions: &Dimensions) -> Result<()> {

@@ -103,13 +103,18 @@ fn another_base_is_read_in_the_place_of_that_of_the_frequencies() {
     // 16^(-2i/8); of the second formula the base is 500, and not the key `base` that nothing reads.
     let expected = [1.0, 0.5, 0.25, 0.125];
     let given = "{ kind = 'formula', inv_freq = 'base^(-2*band/d)', base = 500.0 }";
-    for encoding in
-        [given, "{ kind = 'formula', inv_freq = '500^(-2*band/d)' }", "{ kind = 'rope', base = 500.0 }"]
-    {
+    for (encoding, fastest) in [
+        (given, 1.0),
+        ("{ kind = 'formula', inv_freq = '500^(-2*band/d)' }", 1.0),
+        ("{ kind = 'rope', base = 500.0 }", 1.0),
+        ("{ kind = 'formula', inv_freq = '0.5*500^(-2*band/d)' }", 0.5),
+        ("{ kind = 'formula', inv_freq = '500^(-2*(band + 1)/d)' }", 500_f64.powf(-0.25)),
+    ] {
         let abf = extension("{ kind = 'abf', new_base = 16.0 }");
         let read = abf.apply(&reading(encoding), LENGTHS).unwrap();
         let found = &frequencies(&read).inv_freq;
-        assert!(found.iter().zip(expected).all(|(f, e)| (f - e).abs() < 1e-12), "{encoding}: {found:?}");
+        let is_it = |(f, e): (&f64, f64)| (f / fastest - e).abs() < 1e-12;
+        assert!(found.iter().zip(expected).all(is_it), "{encoding}: {found:?}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Formula, Operation};
 use crate::upload::upload_shaped;
-use burn::tensor::{Device, Tensor};
+use burn::tensor::{Bool, Device, Tensor};
 
 /// A value over heads and distances, either of which may have one entry for all.
 #[derive(Clone, Debug)]
@@ -35,6 +35,13 @@ impl Value {
     /// All of it as a tensor, `[heads, distances]`.
     pub fn tensor(self, shape: [usize; 2], device: &Device) -> Tensor<2> {
         self.upload(device).expand(shape)
+    }
+
+    /// Where numbers on the host are 0; `None` where none is.
+    fn zeros(&self, device: &Device) -> Option<Tensor<2, Bool>> {
+        let Self::Host { shape, numbers } = self else { return None };
+        let zeros = numbers.iter().map(|&number| f64::from(number == 0.0));
+        numbers.contains(&0.0).then(|| upload_shaped(zeros, *shape, device).equal_elem(1.0))
     }
 
     fn upload(self, device: &Device) -> Tensor<2> {
@@ -109,8 +116,14 @@ fn join_learned(operation: Operation, a: Value, b: Value, device: &Device) -> Te
         Value::Host { numbers, .. } => numbers.iter().any(|number| number.is_nan()),
         Value::Learned(_) => true,
     };
+    // What 0 is multiplied with has slope 0, also where that of a root inside is infinite: 0 times infinity would be no number.
+    let zeros = match operation {
+        Operation::Mul => a.zeros(device).or_else(|| b.zeros(device)),
+        Operation::Div => a.zeros(device),
+        _ => None,
+    };
     let (a, b) = (a.upload(device), b.upload(device));
-    match operation {
+    let joined = match operation {
         Operation::Add => a + b,
         Operation::Sub => a - b,
         Operation::Mul => a * b,
@@ -124,6 +137,14 @@ fn join_learned(operation: Operation, a: Value, b: Value, device: &Device) -> Te
             if may_be_nan { chosen.mask_where(second.clone().is_nan(), second) } else { chosen }
         }
         Operation::Pow => unreachable!("a power has its own rules"),
+    };
+    match zeros {
+        // NaN stays, as on the host.
+        Some(zeros) => {
+            let numbers = joined.clone().is_nan().bool_not();
+            joined.mask_fill(zeros.expand(numbers.dims()).bool_and(numbers), 0.0)
+        }
+        None => joined,
     }
 }
 
@@ -159,8 +180,8 @@ fn power(a: Value, b: Value, device: &Device) -> Tensor<2> {
     }
 }
 
-/// `f(x)` of a root, with slope 0 where it is 0 at some distances alone: an infinite one times a 0 inside, such as the distance, would be no
-/// number. Where it is 0 at every distance the parameter is, and the slope stays infinite.
+/// `f(x)` of a root, with slope 0 where it is 0 at some distances alone: an infinite one times a 0 inside, such as that of `a*n*b`, would be no
+/// number. Where it is 0 at every distance a parameter is, and the slope stays infinite.
 pub(super) fn flat_at_zero(x: Tensor<2>, f: impl FnOnce(Tensor<2>) -> Tensor<2>) -> Tensor<2> {
     let somewhere = x.clone().detach().abs().max_dim(1).greater_elem(0.0); // [heads or 1, 1]
     let zeros = x.clone().equal_elem(0.0).bool_and(somewhere.expand(x.dims()));

@@ -85,6 +85,8 @@ fn tensors_and_numbers_agree_in_value_and_slope() {
         "(a + b)^(b + n/70) + log2(a) + log(b) - head * a / (b + n)",
         // A learned base that is 0 at distance 0.
         "(a*n)^b + sqrt(b*n) + (a*n)^0.5 + (b*n)^1.5",
+        // One that is 0 in a whole head, or everywhere, as a layer's number makes it.
+        "sqrt(a*(head - 1))*n + (b*0)^0.5 + sqrt((head - 1)/b) + exp(0.5*log(a*n)) + sqrt(a*b*n)",
     ] {
         let formula = parse::parse(text).unwrap();
         let learned = [[0.3, 0.7], [1.2, 0.45]].map(|x| {

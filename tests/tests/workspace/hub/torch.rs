@@ -187,6 +187,12 @@ fn every_encoding_is_written_and_comes_back() {
              parameters = { a = 0.3 } }",
             "",
         ),
+        // Roots that are 0 at distance 0, and those of a head and a layer.
+        plain(
+            "{ kind = 'formula', bias = \"-(sqrt(a*n) + (a*n)^0.5 + (a*n)^(head/heads))*2^-2 - sqrt(a*layer*(head - 1))*n*2^-4\", \
+             parameters = { a = 0.3 } }",
+            "",
+        ),
         plain("'rope'", "attention_gate = 'head'\nattention_gate_bias = true\ncanon = ['feed_forward']"),
         plain("'fox'", "attention_gate = 'channel'\nnorm_attention_output = true\ncanon = ['attention', 'feed_forward']"),
         plain(

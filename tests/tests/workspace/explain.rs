@@ -205,14 +205,21 @@ fn a_longer_stage_shows_longer_distances() {
     let project = Project::new();
     let stage = "stage=[{ length = \"4L\", steps = 2, batch_tokens = 256 }]";
     project.train(&["--set", "position={ kind = \"rope\" }", "--set", stage, "--set", "evaluate=[]"]);
-    for (checkpoint, trained) in [("stage-0", 32.0), ("last", 128.0)] {
+    let mut steps = Vec::new();
+    for (checkpoint, trained) in [("last", 128.0), ("stage-0", 32.0)] {
         let lengths = ["--lengths", "L,4L,8L", "--checkpoint", checkpoint];
         let found = explained(&project, &[&["runs/small-0"], &lengths[..]].concat());
         assert_eq!(value(&found, "unseen_pairs", 128) == 0.0, trained >= 128.0, "{checkpoint}");
         assert!(value(&found, "unseen_pairs", 256) > 0.1, "{checkpoint}");
         let off = value(&found, "predicted_band", 32) - predicted(&found, trained);
         assert!(off.abs() < 1e-9, "{checkpoint}: {off}");
+        steps.push(found["step"].clone());
     }
+    let kept: Value = serde_json::from_str(&project.text("runs/small-0/explained.json")).unwrap();
+    assert!(
+        kept["step"] == steps[0] && steps[0] != steps[1],
+        "the folder keeps what is of `last`: {steps:?}"
+    );
 }
 
 #[test]

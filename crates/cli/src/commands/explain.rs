@@ -3,7 +3,7 @@
 use super::eval::insert_options;
 use crate::device_check;
 use crate::options::{Compute, introduce, parsed};
-use crate::output::{self, data, json_document, lines};
+use crate::output::{self, data, json_document, lines, status};
 use crate::page_folder;
 use crate::tables::{renew_report, wrote};
 use crate::terminal::Terminal;
@@ -74,6 +74,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         (Some(out), _) => {
             file::make_folders(out).map_err(|error| Error::io("make", out, &error))?;
             wrote(out, &write_explained(&explained, command(arguments), out)?);
+            Ok(())
+        }
+        (None, [_]) if arguments.checkpoint != CheckpointId::Last => {
+            status(&format!(
+                "note      the run's folder keeps what is found about `last`; `--out DIR` keeps what is of `{}`",
+                arguments.checkpoint.name()
+            ));
             Ok(())
         }
         (None, [run]) => {

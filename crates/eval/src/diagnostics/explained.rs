@@ -2,6 +2,7 @@
 
 use super::finding::Finding;
 use super::gather::over_runs;
+use super::notes::Notes;
 use longwave_core::{Error, Result, file, written};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -57,7 +58,7 @@ impl Explained {
         Ok(path)
     }
 
-    /// Several runs as one: each finding that all have, averaged, with its error over runs. That they differ in their seed alone is checked
+    /// Several runs as one: each finding that all have, averaged, with its error over runs, and what was left out of any. That they differ in their seed alone is checked
     /// before any is read, by `Run::check_seeds`.
     ///
     /// # Errors
@@ -85,6 +86,30 @@ impl Explained {
         }
         let findings: Vec<Vec<Finding>> = runs.iter().map(|run| run.findings.clone()).collect();
         let names = runs.iter().flat_map(|run| run.runs.clone()).collect();
-        Ok(Self { runs: names, findings: over_runs(&findings), ..first.clone() })
+        let mut notes = Notes::default();
+        for run in runs {
+            for note in &run.notes {
+                notes.add(&run.runs.join(", "), note);
+            }
+        }
+        let notes = notes.sentences(runs.len());
+        Ok(Self { runs: names, findings: over_runs(&findings), notes, ..first.clone() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_left_out_of_one_run_is_said_after_its_name() {
+        let run = |name: &str, notes: &[&str]| Explained {
+            runs: vec![name.to_owned()],
+            config_hash: name.to_owned(),
+            notes: notes.iter().map(|&note| note.to_owned()).collect(),
+            ..Explained::default()
+        };
+        let both = Explained::over_runs(&[run("a", &["of all"]), run("b", &["of all", "of one"])]).unwrap();
+        assert_eq!(both.notes, ["of all", "b: of one"]);
     }
 }

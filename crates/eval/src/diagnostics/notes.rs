@@ -3,14 +3,14 @@
 use longwave_position::Reading;
 use longwave_position::encoding::HeadUse;
 
-/// Sentences in the order in which they came up, each with the readings that it is about.
+/// Sentences in the order in which they came up, each with the readings, or the runs, that it is about.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
     found: Vec<(String, Vec<String>)>,
 }
 
 impl Notes {
-    pub(super) fn add(&mut self, extend: &str, note: impl Into<String>) {
+    pub(super) fn add(&mut self, reading: &str, note: impl Into<String>) {
         let note = note.into();
         let known = self.found.iter().position(|(other, _)| *other == note);
         let place = known.unwrap_or_else(|| {
@@ -18,8 +18,8 @@ impl Notes {
             self.found.len() - 1
         });
         let readings = &mut self.found[place].1;
-        if readings.iter().all(|other| other != extend) {
-            readings.push(extend.to_owned());
+        if readings.iter().all(|other| other != reading) {
+            readings.push(reading.to_owned());
         }
     }
 

@@ -61,6 +61,10 @@ pub fn export(
     let mut described = fields::of_run(architecture, config, resolved)?;
     if let Some(written) = written.clone() {
         scaling::insert(&mut described, fields::rotary(architecture, config, resolved), written);
+    } else if let Some(longest) = described.get_mut("max_position_embeddings") {
+        // A stage may have trained on longer texts as the model reads them anyway.
+        let lengths = meta.stages.iter().map(|stage| stage.length);
+        *longest = lengths.fold(config.train.length, usize::max).into();
     }
     run_block::insert(&mut described, &block)?;
     // The run's own file, byte for byte: it may say more than our tokenizer reads of it.

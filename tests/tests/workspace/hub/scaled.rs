@@ -113,7 +113,14 @@ fn a_fine_tuned_stage_is_exported_with_its_scaling() {
     let project = Project::new();
     let stage = "\n[[stage]]\nlength = \"4L\"\nsteps = 2\nbatch_tokens = 256\nextend = \"EXTEND\"\n";
     let config = project.text("small.toml");
-    for (extend, kind) in [("yarn", "arcee"), ("dynamic_ntk", "arcee"), ("rerope", "longwave")] {
+    for (extend, kind, longest) in [
+        ("yarn", "arcee", 128),
+        // Its texts were that long too.
+        ("direct", "arcee", 128),
+        // It counts from L.
+        ("dynamic_ntk", "arcee", 32),
+        ("rerope", "longwave", 128),
+    ] {
         let (file, run, out, back) = (
             format!("{extend}.toml"),
             format!("runs/{extend}"),
@@ -126,6 +133,7 @@ fn a_fine_tuned_stage_is_exported_with_its_scaling() {
         assert!(told.contains(&format!("as `{kind}`")), "{told}");
         let json = project.json(&format!("{out}/config.json"));
         assert_eq!(json["rope_parameters"]["rope_type"] == "yarn", extend == "yarn", "{json}");
+        assert_eq!(json["max_position_embeddings"], longest, "{json}");
         project.ok(&["import", &out, "--out", &back]);
         let rows =
             |run: &str| project.ok(&["eval", run, "--lengths", "32,128", "--json", "--device", "cpu"]).stdout;

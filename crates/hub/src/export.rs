@@ -61,16 +61,14 @@ pub fn export(
     let mut described = fields::of_run(architecture, config, resolved)?;
     if let Some(written) = written.clone() {
         scaling::insert(&mut described, fields::rotary(architecture, config, resolved), written);
-    } else if let Some(longest) = described.get_mut("max_position_embeddings") {
-        // A stage may have trained on longer texts as the model reads them anyway.
-        let lengths = meta.stages.iter().map(|stage| stage.length);
-        *longest = lengths.fold(config.train.length, usize::max).into();
+    } else if architecture != Architecture::Longwave {
+        scaling::insert_longest(&mut described, config, &meta.stages);
     }
     run_block::insert(&mut described, &block)?;
     // The run's own file, byte for byte: it may say more than our tokenizer reads of it.
     let tokenizer = file::read_text(&run.join("tokenizer.json"))?;
     let longest = |key: &str| Some(described.get(key)?.as_f64()? as usize);
-    let longest = longest("max_position_embeddings").or_else(|| longest("n_positions"));
+    let longest = longest(scaling::LONGEST).or_else(|| longest("n_positions"));
     let mut class = json!({
         "tokenizer_class": "PreTrainedTokenizerFast",
         "clean_up_tokenization_spaces": false,

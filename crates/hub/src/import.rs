@@ -126,11 +126,16 @@ fn agrees(json: &Map<String, Value>, block: &RunBlock, architecture: Architectur
     let vocab_size = json.get("vocab_size").and_then(Value::as_u64).unwrap_or_default() as usize;
     let resolved = config.model.resolve(vocab_size, config.train.length)?;
     let mut fields = fields::of_run(architecture, &config, &resolved)?;
-    if architecture != Architecture::Longwave
-        && let Ok(Some(written)) =
-            scaling::of(&config, &resolved, &block.checkpoint.stages, block.scaling.as_ref())?
-    {
-        scaling::insert(&mut fields, fields::rotary(architecture, &config, &resolved), written);
+    if architecture != Architecture::Longwave {
+        let stages = &block.checkpoint.stages;
+        match scaling::of(&config, &resolved, stages, block.scaling.as_ref())? {
+            Ok(Some(written)) => {
+                scaling::insert(&mut fields, fields::rotary(architecture, &config, &resolved), written);
+            }
+            // Earlier versions wrote the length of the first stage.
+            Ok(None) if fields.get(scaling::LONGEST) == json.get(scaling::LONGEST) => {}
+            _ => scaling::insert_longest(&mut fields, &config, stages),
+        }
     }
     for (key, expected) in fields {
         // As the file has it: text may hold a number a last digit off.

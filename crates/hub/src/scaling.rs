@@ -9,6 +9,9 @@ use longwave_train::checkpoint::StageReading;
 use longwave_train::{Imported, RunConfig};
 use serde_json::{Map, Value, json};
 
+/// The field of the longest text that a model is for.
+pub(crate) const LONGEST: &str = "max_position_embeddings";
+
 /// The scaling that `config.json` says: what `--extend` asked for, or else the stage that scaled the model.
 ///
 /// `Ok(Err(reason))` where its stages made a model that no `rope_parameters` describe.
@@ -67,6 +70,13 @@ fn rope_parameters(
     written(&extend, &reading, Lengths { train: config.train.length, length: scaling.length }, applied)
 }
 
+/// Puts the longest text that a run without a scaling was trained on into its fields: a stage may read longer ones as the model does anyway.
+pub(crate) fn insert_longest(fields: &mut Map<String, Value>, config: &RunConfig, stages: &[StageReading]) {
+    if let Some(longest) = fields.get_mut(LONGEST) {
+        *longest = stages.iter().fold(config.train.length, |most, stage| most.max(stage.length)).into();
+    }
+}
+
 /// Puts the scaling of a run into its fields of a published architecture. `rotary` are its [base and share](crate::fields::rotary).
 pub(crate) fn insert(fields: &mut Map<String, Value>, rotary: Map<String, Value>, scaling: Written) {
     let Written { mut parameters, longest } = scaling;
@@ -90,5 +100,5 @@ pub(crate) fn insert(fields: &mut Map<String, Value>, rotary: Map<String, Value>
         fields.extend(original.map(|length| ("original_max_position_embeddings".to_owned(), length)));
     }
     fields.insert("rope_parameters".to_owned(), parameters.into());
-    fields.insert("max_position_embeddings".to_owned(), longest.into());
+    fields.insert(LONGEST.to_owned(), longest.into());
 }

@@ -117,9 +117,8 @@ fn a_fine_tuned_stage_is_exported_with_its_scaling() {
         ("yarn", "arcee", 128),
         // Its texts were that long too.
         ("direct", "arcee", 128),
-        // It counts from L.
-        ("dynamic_ntk", "arcee", 32),
-        ("rerope", "longwave", 128),
+        ("dynamic_ntk", "arcee", 128),
+        ("rerope", "longwave", 32),
     ] {
         let (file, run, out, back) = (
             format!("{extend}.toml"),

@@ -86,7 +86,11 @@ impl Position for LooksAhead {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { position_use: PositionUse::Order, ..Capabilities::default() }
+        Capabilities {
+            hidden_use: HiddenUse::Enters,
+            position_use: PositionUse::Order,
+            ..Capabilities::default()
+        }
     }
 
     fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>, _before: &mut Option<Tensor<3>>) -> Tensor<3> {

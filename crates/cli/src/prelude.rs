@@ -8,8 +8,8 @@ pub use burn::tensor::{Device, Int, Tensor};
 pub use longwave_kernels::{Bias, Layout};
 pub use longwave_position::distance::{DistanceBias, bias_by_distance};
 pub use longwave_position::encoding::{
-    Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Heads, Position, PositionUse, QueryBlock,
-    Rows,
+    Capabilities, Configure, Dimensions, Extrapolation, HeadUse, Heads, HiddenUse, Position, PositionUse,
+    QueryBlock, Rows,
 };
 pub use longwave_position::extension::{
     Band, Example, Extend, FrequencyRule, Lengths, Scale, Shifts, change_frequencies, not_applicable,

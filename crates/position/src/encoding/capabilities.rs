@@ -29,9 +29,11 @@ pub enum HiddenUse {
     /// It adds to it, multiplies it, or leaves it as it is.
     #[default]
     Adds,
-    /// It discards it, so that the encoding must come first.
+    /// It adds to it or multiplies it at the first layer that reads the encoding, and does nothing elsewhere.
+    Enters,
+    /// It discards it there, so that the encoding must come first.
     Replaces,
-    /// It discards it for a complex one, `[real | imag]`, and the model ties its linear maps accordingly.
+    /// It discards it there for a complex one, `[real | imag]`, and the model ties its linear maps accordingly.
     ReplacesByComplex,
 }
 
@@ -154,7 +156,13 @@ impl Capabilities {
 
     /// Whether it discards the hidden state that it is given.
     pub fn replaces_hidden(self) -> bool {
-        self.hidden_use != HiddenUse::Adds
+        matches!(self.hidden_use, HiddenUse::Replaces | HiddenUse::ReplacesByComplex)
+    }
+
+    /// Whether the first layer that reads it is all that it changes.
+    pub fn enters_once(self) -> bool {
+        let is_nothing_else = self.head_use == HeadUse::None && self.score_use == ScoreUse::None;
+        self.hidden_use != HiddenUse::Adds && is_nothing_else && !self.adds_bias()
     }
 
     /// Whether the hidden state becomes complex.

@@ -73,11 +73,15 @@ pub struct MapsByDistance {
 ///
 /// ```
 /// use burn::tensor::{Device, Tensor};
-/// use longwave_position::encoding::{Position, Rows};
+/// use longwave_position::encoding::{Capabilities, HiddenUse, Position, Rows};
 ///
 /// struct Ramp; // nothing is learned
 ///
 /// impl Position for Ramp {
+///     fn capabilities(&self) -> Capabilities {
+///         Capabilities { hidden_use: HiddenUse::Enters, ..Capabilities::default() }
+///     }
+///
 ///     fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>, _before: &mut Option<Tensor<3>>) -> Tensor<3> {
 ///         if rows.layer > 0 {
 ///             return hidden; // it enters once

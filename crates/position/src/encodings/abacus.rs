@@ -144,7 +144,11 @@ impl Position for Abacus {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { position_use: PositionUse::Order, ..Capabilities::default() }
+        Capabilities {
+            hidden_use: HiddenUse::Enters,
+            position_use: PositionUse::Order,
+            ..Capabilities::default()
+        }
     }
 
     /// `before` carries the length of the run of digits that is open, `[batch, 1, 1]`.

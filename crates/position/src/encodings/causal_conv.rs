@@ -65,7 +65,11 @@ impl Position for CausalConv {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { position_use: PositionUse::Order, ..Capabilities::default() }
+        Capabilities {
+            hidden_use: HiddenUse::Enters,
+            position_use: PositionUse::Order,
+            ..Capabilities::default()
+        }
     }
 
     /// Carries the last `kernel - 1` rows.

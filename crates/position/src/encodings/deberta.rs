@@ -149,6 +149,11 @@ impl Position for Deberta {
             } else {
                 PositionUse::Distances
             },
+            hidden_use: if self.absolute.is_some() && self.absolute_from == 0 {
+                HiddenUse::Enters
+            } else {
+                HiddenUse::Adds
+            },
             head_use: HeadUse::Reads,
             score_use: ScoreUse::AddsVectors,
             domain: Domain::Whole,

@@ -68,6 +68,10 @@ impl Position for Index {
         vec![ParameterSpec::undecayed("weight", &["width"]).in_units_of(self.unit)]
     }
 
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { hidden_use: HiddenUse::Enters, ..Capabilities::default() }
+    }
+
     fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>, _before: &mut Option<Tensor<3>>) -> Tensor<3> {
         if rows.layer > 0 {
             return hidden;

@@ -61,7 +61,11 @@ impl Position for Multiplicative {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { domain: Domain::Rows(self.table.lazy_shape()[0]), ..Capabilities::default() }
+        Capabilities {
+            hidden_use: HiddenUse::Enters,
+            domain: Domain::Rows(self.table.lazy_shape()[0]),
+            ..Capabilities::default()
+        }
     }
 
     fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>, _before: &mut Option<Tensor<3>>) -> Tensor<3> {

@@ -212,6 +212,7 @@ impl Position for Recursive {
 
     fn capabilities(&self) -> Capabilities {
         Capabilities {
+            hidden_use: HiddenUse::Enters,
             position_use: if self.w_x.is_some() { PositionUse::Order } else { PositionUse::Positions },
             ..Capabilities::default()
         }

@@ -81,6 +81,10 @@ impl Position for Sinusoidal {
         self.scale.iter().map(|_| ParameterSpec::undecayed("scale", &["1"])).collect()
     }
 
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { hidden_use: HiddenUse::Enters, ..Capabilities::default() }
+    }
+
     fn embed(&self, hidden: Tensor<3>, rows: Rows<'_>, _before: &mut Option<Tensor<3>>) -> Tensor<3> {
         if rows.layer > 0 {
             return hidden;

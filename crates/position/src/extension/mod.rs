@@ -94,8 +94,10 @@ pub(crate) fn change_encodings(
     change: impl Fn(&mut Encoding) -> Result<bool>,
 ) -> Result<()> {
     let mut any = false;
-    for encoding in reading.encodings_mut() {
-        any |= change(encoding)?;
+    for index in 0..reading.encodings().len() {
+        if reading.acts(index) {
+            any |= change(&mut reading.encodings_mut()[index])?;
+        }
     }
     if any { Ok(()) } else { Err(not_applicable(kind, needs, reading)) }
 }

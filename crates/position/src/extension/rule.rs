@@ -114,7 +114,9 @@ pub fn change_frequencies(
     let rotates: Vec<bool> =
         reading.encodings().iter().map(|encoding| encoding.rotation(0).is_some()).collect();
     let mut logit_scales = vec![None; rotates.len()];
-    for (index, encoding) in reading.encodings_mut().iter_mut().enumerate() {
+    let acts: Vec<bool> = (0..rotates.len()).map(|index| reading.acts(index)).collect();
+    let encodings = reading.encodings_mut().iter_mut().enumerate();
+    for (index, encoding) in encodings.filter(|(index, _)| acts[*index]) {
         let Some(old) = encoding.frequencies() else { continue };
         let mut new = change(old)?;
         logit_scales[index] = Some((new.attention_factor / old.attention_factor).powi(2));

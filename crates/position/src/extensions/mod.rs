@@ -193,6 +193,10 @@ impl ExtensionConfig {
                 .hint("leave `layers` out: every layer reads the same rows"))
             }
             Ok(()) => Ok(reading.clone().with_part(&layers, changed)),
+            Err(error) if error.hint_text().is_none() && !trained.all_act() => Err(error.hint(
+                "an encoding that is added to the hidden state enters at the first layer that reads it: name that layer too, or leave \
+                 `layers` out",
+            )),
             Err(error) if error.hint_text().is_none() => Err(error.hint(format!(
                 "what applies to `{}`: {}",
                 trained.name(),

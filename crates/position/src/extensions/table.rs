@@ -24,7 +24,7 @@ impl Extend for LongerTable {
         "makes a learned table as long as the text: interpolated, random or hierarchical";
     const SOURCE: &'static str = "arXiv:2306.15595; kexue.fm/archives/7947";
     const FORMULA: &'static str = "e'_m = (1 − f) e_j + f e_{j+1}, j = ⌊u⌋, f = u − j, for N < T\n\
-        u = min(m N / T, N − 1), N rows trained";
+        u = min(m N / T, N − 1), N rows of the table";
 
     fn validate(&self, section: &str) -> Result<()> {
         check_alpha(section, self.alpha)

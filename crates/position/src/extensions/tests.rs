@@ -118,6 +118,31 @@ fn another_base_is_read_in_the_place_of_that_of_the_frequencies() {
     }
 }
 
+/// What enters before the first layer is not changed for later ones alone.
+#[test]
+fn layers_without_the_first_leave_nothing_to_change_in_what_enters_there() {
+    for (encoding, keys) in [
+        ("'sinusoidal'", "kind = 'linear'"),
+        ("'sinusoidal'", "kind = 'yarn'"),
+        ("'learned'", "kind = 'table'"),
+        ("{ kind = 'mixed', layers = [{ encodings = ['sinusoidal', 't5'] }, 'none'] }", "kind = 'ntk'"),
+    ] {
+        let of = |layers: &str| {
+            let read = extension(&format!("{{ {keys}, layers = {layers} }}"));
+            read.apply(&reading(encoding), LENGTHS)
+        };
+        let error = of("[1]").unwrap_err();
+        assert!(error.message().contains("does not apply to `layers [1] of "), "{error}");
+        if !encoding.contains("mixed") {
+            assert!(error.hint_text().unwrap().contains("enters at the first layer"), "{error}");
+        }
+        assert!(of("[0]").is_ok(), "{encoding} {keys}");
+    }
+    // What is of the layer itself is changed for it alone.
+    let direct = extension("{ kind = 'direct', temperature = 2.0, layers = [1] }");
+    assert!(direct.apply(&reading("'sinusoidal'"), LENGTHS).is_ok());
+}
+
 #[test]
 fn a_config_survives_the_round_trip() {
     for (config, _) in examples(4, LENGTHS).unwrap() {

@@ -2,7 +2,7 @@
 
 use super::inputs::{Inputs, SCALE, attend, dimensions, random};
 use super::{Build, Outcome, apart, ensure};
-use crate::encoding::{HeadUse, Heads, MapsByDistance, QueryBlock, ScoreForm, ScoreUse};
+use crate::encoding::{HeadUse, Heads, HiddenUse, MapsByDistance, QueryBlock, ScoreForm, ScoreUse};
 use crate::positions::Positions;
 use burn::tensor::{Device, Int, Tensor};
 use longwave_kernels::{Attention, Bias, PathAttention, RelativeVectors, attention, path_attention};
@@ -203,6 +203,21 @@ pub(super) fn of_inputs(build: Build<'_>) -> Outcome {
     let replaced = apart(&embedded(&inputs), &embedded(&other)) == 0.0;
     ensure(replaced == capabilities.replaces_hidden(), || {
         format!("`hidden_use` is {:?}", capabilities.hidden_use)
+    })?;
+    let at = |layer: usize| {
+        let hidden =
+            position.embed(inputs.hidden.clone(), inputs.rows(position, layer, &positions), &mut None);
+        apart(&hidden, &inputs.hidden) > 0.0
+    };
+    let once = capabilities.hidden_use != HiddenUse::Adds;
+    ensure(once || !at(0) || at(1), || {
+        format!("`hidden_use` is {:?}, and nothing is added at the second layer", capabilities.hidden_use)
+    })?;
+    ensure(!once || !at(1), || {
+        format!(
+            "`hidden_use` is {:?}, and the second layer changes the hidden state",
+            capabilities.hidden_use
+        )
     })?;
     let out = |inputs: &Inputs| attend(position, 0, &positions, inputs).1;
     let plain = Inputs { input: Some(inputs.hidden.clone()), ..inputs.clone() };

@@ -209,6 +209,19 @@ impl Reading {
         Ok(())
     }
 
+    /// Whether some layer reads an encoding where it acts: one that enters once acts at the first of its layers, which a
+    /// [part](Self::part) may lack.
+    pub(crate) fn acts(&self, encoding: usize) -> bool {
+        let mut places = self.layers.iter().flat_map(|layer| &layer.encodings);
+        let is_first = |place: &LayerEncoding| place.encoding == encoding && place.layer == 0;
+        !self.encodings[encoding].capabilities().enters_once() || places.any(is_first)
+    }
+
+    /// Whether [each acts](Self::acts).
+    pub(crate) fn all_act(&self) -> bool {
+        (0..self.encodings.len()).all(|encoding| self.acts(encoding))
+    }
+
     /// The encodings, for an extension to change.
     pub fn encodings_mut(&mut self) -> &mut [Encoding] {
         &mut self.encodings

@@ -189,7 +189,7 @@ fn every_encoding_is_written_and_comes_back() {
         ),
         // Roots that are 0 at distance 0, and those of a head and a layer.
         plain(
-            "{ kind = 'formula', bias = \"-(sqrt(a*n) + (a*n)^0.5 + (a*n)^(head/heads))*2^-2 - sqrt(a*layer*(head - 1))*n*2^-4\", \
+            "{ kind = 'formula', bias = \"-(sqrt(abs(a)*n) + (abs(a)*n)^0.5 + (abs(a)*n)^(head/heads))*2^-2 - sqrt(abs(a)*layer*(head - 1))*n*2^-4\", \
              parameters = { a = 0.3 } }",
             "",
         ),

@@ -126,8 +126,8 @@ impl Meta {
         }
     }
 
-    /// The number of updates of each of `parameters`; `None` where an earlier version wrote it in a later stage, which may have begun or
-    /// trained some alone.
+    /// The number of updates of each of `parameters`; `None` where an earlier version wrote it in a later stage, which may
+    /// have reset the optimizer state, or trained some parameters alone.
     fn updates_of(&self, parameters: usize) -> Option<Vec<u64>> {
         match self.skipped {
             None => Some(self.updates.clone()),
@@ -320,7 +320,7 @@ impl Checkpoint {
                 "`{}` is of a stage and of an earlier version, which did not count the updates of each parameter",
                 self.path.display()
             ))
-            .hint("it can be read, and not trained further: train a run anew under another name, or remove the folder of this one"));
+            .hint("it can be read, and not trained further: train again under another name, or delete this run's folder"));
         };
         if updates.len() != parameters.len() {
             let (counts, parameters) = (updates.len(), parameters.len());

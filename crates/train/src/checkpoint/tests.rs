@@ -71,7 +71,7 @@ fn an_earlier_version_counted_the_updates_of_all_parameters_at_once() {
     let restored = loaded.weights(model(&device), &device).unwrap();
     let optimizer = loaded.optimizer(&TrainConfig::default(), &restored, &device).unwrap();
     assert_eq!(optimizer.updates, vec![5; parameters::list(&restored).len()]);
-    // A stage may have begun some anew.
+    // A stage may have reset the optimizer state of some parameters.
     let stage = StageReading { length: 16, extend: Value::Null, head_scale: None };
     let loaded = of_an_earlier_version(folder.path(), vec![stage]);
     assert!(!loaded.meta.goes_on());
